@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// What front and engine share: how a re-executed role starts, and the descriptors that it finds.
+#ifndef CRYPTOD_DAEMON_ROLE_H
+#define CRYPTOD_DAEMON_ROLE_H
+
+#include "message.h"
+
+// The monitor executes /proc/self/exe with `--role front` or `--role engine` and exactly these descriptors.
+enum role_fd {
+    ROLE_FD_MONITOR = 3,  // SOCK_SEQPACKET to the monitor; end of file: exit
+    ROLE_FD_PEER = 4,     // SOCK_SEQPACKET between front and engine; front without an engine: not open
+    ROLE_FD_LISTENER = 5, // front only: the listening socket of the clients
+};
+
+enum config_offload {
+    CONFIG_OFFLOAD_AUTO,   // offer what was measured to win
+    CONFIG_OFFLOAD_ALWAYS, // offer everything that works (tests, demo)
+    CONFIG_OFFLOAD_OFF,    // offer nothing
+};
+
+#define CONFIG_BACKEND_AFALG 1u
+#define CONFIG_BACKEND_CPU 2u
+#define CONFIG_BACKEND_FAULT 4u
+
+// Both return the process's exit status; they end when the monitor's descriptor ends.
+int front_main(void);
+int engine_main(void);
+
+// Reads ROLE_CONFIG from ROLE_FD_MONITOR (blocking, within 10 s), closes every descriptor from `first_free` on.
+int role_receive_config(int first_free, struct message_role_config *ret);
+
+// Tells the monitor that the role serves.
+int role_send_ready(void);
+
+#endif

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The one interface between the engine and whatever does the work: the kernel's AF_ALG (backend_afalg.c), OpenSSL
+// on this CPU (backend_cpu.c), and for tests a backend that fails on order (backend_fault.c).
+// Knows nothing of channels, rings, clients or messages.
+//
+// Threads: probe and open are called by the engine's main thread; crypt, keystream and close by any worker.
+// One key may be used by several workers at once. Everything is blocking.
+#ifndef CRYPTOD_DAEMON_BACKEND_H
+#define CRYPTOD_DAEMON_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "algorithm.h"
+
+struct backend;     // one instance of a backend
+struct backend_key; // a key set in it ("tfm" in the kernel's words)
+
+// What a backend can do for one algorithm.
+struct backend_probe {
+    int error;       // 0: works; else a negative errno of the first call that failed
+    bool hardware;   // an engine, not this machine's CPU
+    char driver[64]; // "cbc-aes-aesni", "OpenSSL 3.0.15"
+    char text[128];  // why not, in words; empty if it works
+};
+
+struct backend_settings {
+    const char *deny_drivers; // names separated by one space, honoured before the first operation
+    const char *fault;        // backend_fault only
+    uint32_t workers;         // most threads that will use one key at once
+};
+
+struct backend_ops {
+    const char *name;
+
+    // Makes the instance. Before the sandbox, as root. -ENOSYS: this backend does not exist here.
+    int (*init)(const struct backend_settings *settings, struct backend **ret);
+    void (*fini)(struct backend *backend);
+
+    // Finds out about one algorithm; never fails, the answer says why not.
+    void (*probe)(struct backend *backend, enum algorithm_id algorithm, struct backend_probe *ret);
+
+    // Sets a key of the algorithm's length. 0 or a negative errno (-ENOENT: refused; -EUSERS: no more keys).
+    int (*open)(struct backend *backend, enum algorithm_id algorithm, const uint8_t *key,
+                struct backend_key **ret);
+
+    // n_bytes from in to out (equal allowed), at most 64 KiB, a multiple of the algorithm's block, with this IV.
+    // 0 or a negative errno; after an error out is undefined.
+    int (*crypt)(struct backend_key *key, bool encrypt, const uint8_t iv[16], uint8_t *out,
+                 const uint8_t *in, size_t n_bytes);
+
+    // Keystream of a stream cipher from this IV on, or NULL where there is none to be made.
+    int (*keystream)(struct backend_key *key, const uint8_t iv[16], uint8_t *out, size_t n_bytes);
+
+    // Wipes and frees. NULL is allowed.
+    void (*close)(struct backend_key *key);
+};
+
+extern const struct backend_ops backend_afalg_ops;
+extern const struct backend_ops backend_cpu_ops;
+extern const struct backend_ops backend_fault_ops;
+
+#endif

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+// Layout of a channel's shared memory, version 1, and the only code that touches its index words.
+//
+// The client makes it (memfd, sealed with F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), both sides map it.
+// Everything in it is hostile to the engine: each field is read once into a local copy, then checked, then used.
+//
+//      offset  size
+//           0  4096  struct shm_header      index words and sleep flags, one cache line each
+//        4096  4096  struct shm_request     [SHM_SLOTS_MAX], written by the client
+//        8192  4096  struct shm_done        [SHM_SLOTS_MAX], written by the engine
+//       12288  4096  struct shm_stream      [SHM_STREAMS_MAX], the client puts keys here, the engine wipes them
+//       16384  n_slots * 65536              data slots, page aligned
+//
+// A request uses the data slot of its own index: no offset travels, so none can be out of range. The engine
+// reads the input from the slot and writes the output over it.
+//
+// Who sleeps: each side sets its own `waits` word to 1 before it goes to sleep and then looks once more for
+// work; the other side, after it has published work, exchanges that word with 0 and rings the bell (one byte)
+// if it was 1. Both do it with sequentially consistent operations, so no wake-up is lost and a busy pair makes
+// no system call. (No futex: a private futex on shared memory loses wake-ups, and sshd's filter has opinions.)
+#ifndef CRYPTOD_PROTOCOL_SHM_H
+#define CRYPTOD_PROTOCOL_SHM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHM_MAGIC 0x44505943u // "CYPD"
+#define SHM_VERSION 1u
+#define SHM_SLOTS_MAX 64u
+#define SHM_STREAMS_MAX 32u
+#define SHM_SLOT_SIZE 65536u // bytes; also the largest request
+#define SHM_OFF_REQUEST 4096u
+#define SHM_OFF_DONE 8192u
+#define SHM_OFF_STREAM 12288u
+#define SHM_OFF_DATA 16384u
+
+#define SHM_OP_ENCRYPT 1u
+#define SHM_OP_DECRYPT 2u
+
+struct shm_header {
+    uint32_t magic; // informational: the geometry that counts travels in HELLO
+    uint32_t version;
+    uint32_t size;
+    uint32_t n_slots;
+    uint8_t pad0[48];
+    _Atomic uint32_t submitted; // client: count of requests published, modulo 2^32
+    uint8_t pad1[60];
+    _Atomic uint32_t engine_waits; // engine: 1 = ring the bell after submitting
+    uint8_t pad2[60];
+    _Atomic uint32_t client_waits; // client: 1 = ring the bell after completing
+    uint8_t pad3[60];
+    _Atomic uint64_t software_bytes; // client: for the statistics only
+    _Atomic uint64_t fallbacks;      // client: times it left a lane because of trouble
+    _Atomic uint64_t lane_changes;   // client: times it left a lane because it lost
+    uint8_t pad4[40];
+};
+
+struct shm_request { // 64 bytes
+    uint32_t sequence; // value of `submitted` before this request was published; slot = sequence % n_slots
+    uint32_t stream;   // index below n_streams
+    uint32_t operation; // SHM_OP_*
+    uint32_t n_bytes;  // 1 .. SHM_SLOT_SIZE, multiple of the algorithm's n_block
+    uint8_t iv[16];    // first n_iv bytes count; CTR: the counter block of the first byte
+    uint8_t reserved[32]; // zero
+};
+
+struct shm_done { // 64 bytes
+    _Atomic uint32_t sequence; // engine: the request's sequence + 1, stored last (release)
+    int32_t result;            // 0, or a negative errno: the client does that piece itself
+    uint8_t reserved[56];
+};
+
+struct shm_stream { // 128 bytes
+    uint8_t key[64]; // client writes before STREAM_OPEN; the engine copies, then wipes
+    uint8_t reserved[64];
+};
+
+_Static_assert(sizeof(struct shm_header) == 320, "layout");
+_Static_assert(offsetof(struct shm_header, submitted) == 64, "layout");
+_Static_assert(offsetof(struct shm_header, engine_waits) == 128, "layout");
+_Static_assert(offsetof(struct shm_header, client_waits) == 192, "layout");
+_Static_assert(offsetof(struct shm_header, software_bytes) == 256, "layout");
+_Static_assert(sizeof(struct shm_request) == 64, "layout");
+_Static_assert(sizeof(struct shm_done) == 64, "layout");
+_Static_assert(sizeof(struct shm_stream) == 128, "layout");
+_Static_assert(SHM_SLOTS_MAX * sizeof(struct shm_request) <= 4096, "layout");
+_Static_assert(SHM_STREAMS_MAX * sizeof(struct shm_stream) <= 4096, "layout");
+
+// A mapping with its checked geometry. Plain data; whoever embeds it owns the mapping.
+struct shm_map {
+    uint8_t *base;
+    size_t size;      // bytes mapped
+    uint32_t n_slots; // 1 .. SHM_SLOTS_MAX
+    uint32_t n_streams;
+};
+
+// Bytes that a channel with n_slots takes, or 0 if n_slots is out of range.
+size_t shm_size(uint32_t n_slots);
+
+// Client: makes the memfd (CLOEXEC, allocated with fallocate, sealed), maps it (MAP_SHARED, DONTDUMP, mlock if
+// the limit allows), fills in the header. *ret_fd is the caller's to close. 0 or a negative errno.
+int shm_create(uint32_t n_slots, uint32_t n_streams, struct shm_map *ret_map, int *ret_fd);
+
+// Daemon: 0 if fd is a memfd with exactly the three seals' effect (no shrink, no grow, no more seals; no write
+// seal), not huge-page, exactly shm_size(n_slots) bytes, all of it allocated; else a negative errno
+// (-EMEDIUMTYPE: not a memfd or wrong seals, -ERANGE: geometry, -ENOSPC: sparse).
+int shm_check(int fd, uint32_t n_slots, uint32_t n_streams);
+
+// Engine: checks again as shm_check does, then maps. 0 or a negative errno.
+int shm_attach(int fd, uint32_t n_slots, uint32_t n_streams, struct shm_map *ret_map);
+
+// Unmaps; leaves *map empty. Safe on an empty map, in a sandbox (munmap) and in a forked child.
+void shm_unmap(struct shm_map *map);
+
+static inline struct shm_header *shm_header(const struct shm_map *map)
+{
+    return (struct shm_header *)(void *)map->base;
+}
+
+static inline struct shm_request *shm_request(const struct shm_map *map, uint32_t sequence)
+{
+    struct shm_request *table = (struct shm_request *)(void *)(map->base + SHM_OFF_REQUEST);
+    return &table[sequence % map->n_slots];
+}
+
+static inline struct shm_done *shm_done(const struct shm_map *map, uint32_t sequence)
+{
+    struct shm_done *table = (struct shm_done *)(void *)(map->base + SHM_OFF_DONE);
+    return &table[sequence % map->n_slots];
+}
+
+static inline struct shm_stream *shm_stream(const struct shm_map *map, uint32_t stream)
+{
+    struct shm_stream *table = (struct shm_stream *)(void *)(map->base + SHM_OFF_STREAM);
+    return &table[stream % SHM_STREAMS_MAX];
+}
+
+static inline uint8_t *shm_data(const struct shm_map *map, uint32_t sequence)
+{
+    return map->base + SHM_OFF_DATA + (size_t)(sequence % map->n_slots) * SHM_SLOT_SIZE;
+}
+
+// Either side, before it sleeps: announces it. Look for work again after this, then sleep.
+static inline void shm_wait_begin(_Atomic uint32_t *waits)
+{
+    atomic_store_explicit(waits, 1, memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+// Either side, when it found work before it slept, or woke for another reason.
+static inline void shm_wait_end(_Atomic uint32_t *waits)
+{
+    atomic_store_explicit(waits, 0, memory_order_relaxed);
+}
+
+// Either side, after it published work: true if the bell must be rung (and the word is cleared).
+static inline bool shm_must_ring(_Atomic uint32_t *waits)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(waits, memory_order_relaxed) != 0 &&
+           atomic_exchange_explicit(waits, 0, memory_order_seq_cst) != 0;
+}
+
+#endif
