@@ -37,7 +37,7 @@ INC.cryptoctl      := -Iclient-lib
 INC.sandbox        := -Isandbox
 INC.daemon         := -Idaemon/common -Iprotocol -Isandbox
 INC.tests          := -Itests -Iprotocol -Iclient-lib -Isandbox -Idaemon/common -Idaemon/front -Idaemon/engine -Idaemon/monitor
-INC.bench          := -Ibench -Iprotocol -Iclient-lib
+INC.bench          := -Ibench/lib -Iclient-lib
 
 LIBS.crypto    := $(call pkg,libs,libcrypto)
 LIBS.daemon    := $(LIBS.crypto) $(call pkg,libs,libkcapi) $(call pkg,libs,libseccomp) $(call pkg,libs,libevent_core) \
@@ -105,7 +105,8 @@ $(B)/test-$(1): $$(call obj,$$(call src,tests/$(1))) $$(TEST_COMMON) $$(CLIENT_O
 endef
 $(foreach s,$(SUITES),$(eval $(call suite_rule,$(s))))
 
-$(B)/bench-%: $(B)/obj/bench/%.o $(CLIENT_OBJ) $(PROTOCOL_OBJ)
+BENCH_LIB := $(call obj,$(call src,bench/lib))
+$(B)/bench-%: $(B)/obj/bench/%.o $(BENCH_LIB) $(CLIENT_OBJ) $(PROTOCOL_OBJ)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -pie -o $@ $^ $(LIBS.crypto) $(call pkg,libs,libkcapi) -pthread
 
