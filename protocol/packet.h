@@ -17,7 +17,8 @@ int packet_write(int fd, const struct message *m);
 
 // Receives one message. ret_fds[MESSAGE_FDS_MAX] gets its descriptors (-1 where there is none), which are the
 // caller's from then on. 0; -EAGAIN; -ENODATA at end of file; -EBADMSG for a violation (truncated, wrong
-// length, wrong descriptor count, control data cut off); or another negative errno. Uses recvmsg.
+// length, wrong descriptor count, control data cut off, an empty packet on a socket that is still open); or another
+// negative errno. System calls: recvmsg, and close for descriptors that are refused.
 int packet_recv(int fd, enum message_direction direction, struct message *ret, int ret_fds[MESSAGE_FDS_MAX]);
 
 // The same with read() alone: descriptors, if any came, are dropped by the kernel. Safe in sshd's sandbox.

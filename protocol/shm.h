@@ -100,15 +100,19 @@ struct shm_map {
 size_t shm_size(uint32_t n_slots);
 
 // Client: makes the memfd (CLOEXEC, allocated with fallocate, sealed), maps it (MAP_SHARED, DONTDUMP, mlock if
-// the limit allows), fills in the header. *ret_fd is the caller's to close. 0 or a negative errno.
+// the limit allows), fills in the header with engine_waits = 1: the engine sleeps until it has looked for the first
+// time. *ret_fd is the caller's to close. 0 or a negative errno (-EFBIG: over RLIMIT_FSIZE, which would mean SIGXFSZ).
 int shm_create(uint32_t n_slots, uint32_t n_streams, struct shm_map *ret_map, int *ret_fd);
 
 // Daemon: 0 if fd is a memfd with exactly the three seals' effect (no shrink, no grow, no more seals; no write
 // seal), not huge-page, exactly shm_size(n_slots) bytes, all of it allocated; else a negative errno
-// (-EMEDIUMTYPE: not a memfd or wrong seals, -ERANGE: geometry, -ENOSPC: sparse).
+// (-EMEDIUMTYPE: not a memfd, not open for reading and writing, or wrong seals; -ERANGE: geometry; -ENOSPC: sparse).
+// System calls: fcntl(F_GETFL), fcntl(F_GET_SEALS), fstat (glibc 2.33 to 2.38: newfstatat(fd, "", AT_EMPTY_PATH);
+// 32-bit: fcntl64, fstat64 or statx), fstatfs (32-bit: fstatfs64). No other.
 int shm_check(int fd, uint32_t n_slots, uint32_t n_streams);
 
 // Engine: checks again as shm_check does, then maps. 0 or a negative errno.
+// System calls: those of shm_check, and mmap(PROT_READ|PROT_WRITE, MAP_SHARED) (32-bit: mmap2); shm_unmap: munmap.
 int shm_attach(int fd, uint32_t n_slots, uint32_t n_streams, struct shm_map *ret_map);
 
 // Unmaps; leaves *map empty. Safe on an empty map, in a sandbox (munmap) and in a forked child.
