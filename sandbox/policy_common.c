@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// The system calls that any role makes: its memory, its clock, its signals, descriptors that it has
+// already. Must not hold a call that reaches another process, a file by name, or a new socket.
+#include "policy.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+// clang-format off
+static const struct policy_rule rules[] = {
+    {"read", POLICY_ALLOW, 0, {{0}}, "bells, control sockets, the event loop's own wake-up"},
+    {"write", POLICY_ALLOW, 0, {{0}}, "bells, log lines, the event loop's own wake-up"},
+    {"writev", POLICY_ALLOW, 0, {{0}}, "the C library's last words before abort()"},
+    {"close", POLICY_ALLOW, 0, {{0}}, "a client's descriptors, when it goes"},
+    {"sendmsg", POLICY_ALLOW, 0, {{0}}, "messages with descriptors"},
+    {"recvmsg", POLICY_ALLOW, 0, {{0}}, "messages with descriptors"},
+    {"shutdown", POLICY_ALLOW, 0, {{0}}, "ends a connection"},
+    {"ppoll", POLICY_ALLOW, 0, {{0}}, "waits on one descriptor"},
+    {"ppoll_time64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+    {"poll", POLICY_ALLOW, 0, {{0}}, "waits on one descriptor"},
+
+    {"epoll_create1", POLICY_ALLOW, 0, {{0}}, "event loop"},
+    {"epoll_ctl", POLICY_ALLOW, 0, {{0}}, "event loop"},
+    {"epoll_wait", POLICY_ALLOW, 0, {{0}}, "event loop"},
+    {"epoll_pwait", POLICY_ALLOW, 0, {{0}}, "event loop, where epoll_wait does not exist"},
+    {"eventfd2", POLICY_ALLOW, 0, {{0}}, "event loop: wake-up from another thread"},
+    {"pipe2", POLICY_ALLOW, 0, {{0}}, "event loop: wake-up where there is no eventfd"},
+    {"timerfd_create", POLICY_ALLOW, 0, {{0}}, "event loop: precise timers"},
+    {"timerfd_settime", POLICY_ALLOW, 0, {{0}}, "event loop: precise timers"},
+    {"timerfd_settime64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+
+    {"fcntl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_GETFL)}, "is a descriptor what it should be"},
+    {"fcntl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_SETFL)}, "non-blocking bells"},
+    {"fcntl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_GETFD)}, "event loop: close-on-exec"},
+    {"fcntl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_SETFD)}, "event loop: close-on-exec"},
+    {"fcntl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_GET_SEALS)}, "a client's memory must be sealed"},
+    {"fcntl64", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_GETFL)}, "the same on 32 bits"},
+    {"fcntl64", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_SETFL)}, "the same on 32 bits"},
+    {"fcntl64", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_GETFD)}, "the same on 32 bits"},
+    {"fcntl64", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_SETFD)}, "the same on 32 bits"},
+    {"fcntl64", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_GET_SEALS)}, "the same on 32 bits"},
+    {"fstat", POLICY_ALLOW, 0, {{0}}, "size and kind of a client's descriptors"},
+    {"fstat64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+    {"newfstatat", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(3, AT_EMPTY_PATH)}, "how the C library makes fstat()"},
+    {"fstatat64", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(3, AT_EMPTY_PATH)}, "the same on 32 bits"},
+    {"statx", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(2, AT_EMPTY_PATH)}, "the same where times have 64 bits"},
+    {"fstatfs", POLICY_ALLOW, 0, {{0}}, "a client's memory must be ordinary pages"},
+    {"fstatfs64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+    {"lseek", POLICY_ALLOW, 0, {{0}}, "holes in a client's memory"},
+    {"_llseek", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+    {"getsockopt", POLICY_ALLOW, 0, {{0}}, "kind of a socket, credentials of its peer"},
+    {"getsockname", POLICY_ALLOW, 0, {{0}}, "kind of a socket"},
+    {"getpeername", POLICY_ALLOW, 0, {{0}}, "kind of a socket"},
+
+    {"brk", POLICY_ALLOW, 0, {{0}}, "heap"},
+    {"mmap", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE)}, "heap, clients' memory; no new code"},
+    {"mmap2", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE)}, "the same on 32 bits"},
+    {"munmap", POLICY_ALLOW, 0, {{0}}, "heap, clients' memory"},
+    {"mremap", POLICY_ALLOW, 0, {{0}}, "heap"},
+    {"mprotect", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE)}, "heap of a thread; no new code"},
+    {"madvise", POLICY_ALLOW, 0, {{0}}, "heap; keys stay out of dumps"},
+
+    {"futex", POLICY_ALLOW, 0, {{0}}, "locks"},
+    {"futex_time64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+    {"clock_gettime", POLICY_ALLOW, 0, {{0}}, "time, where the vdso does not serve it"},
+    {"clock_gettime64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+    {"gettimeofday", POLICY_ALLOW, 0, {{0}}, "event loop's time"},
+    {"clock_nanosleep", POLICY_ALLOW, 0, {{0}}, "short pauses"},
+    {"clock_nanosleep_time64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+    {"nanosleep", POLICY_ALLOW, 0, {{0}}, "short pauses"},
+    {"sched_yield", POLICY_ALLOW, 0, {{0}}, "spinning politely"},
+    {"getrandom", POLICY_ALLOW, 0, {{0}}, "random numbers of the C library and OpenSSL"},
+    {"getpid", POLICY_ALLOW, 0, {{0}}, "log lines, OpenSSL's fork check"},
+    {"gettid", POLICY_ALLOW, 0, {{0}}, "abort()"},
+
+    {"rt_sigaction", POLICY_ALLOW, 0, {{0}}, "event loop, abort()"},
+    {"rt_sigprocmask", POLICY_ALLOW, 0, {{0}}, "threads, abort()"},
+    {"rt_sigreturn", POLICY_ALLOW, 0, {{0}}, "end of a signal handler"},
+    {"sigreturn", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+    {"restart_syscall", POLICY_ALLOW, 0, {{0}}, "a wait that was stopped and continued"},
+    {"tgkill", POLICY_ALLOW, 0, {POLICY_ARG_OWN_PID(0), POLICY_ARG_EQUAL(2, SIGABRT)}, "abort() of this process only"},
+    {"exit", POLICY_ALLOW, 0, {{0}}, "end of a thread"},
+    {"exit_group", POLICY_ALLOW, 0, {{0}}, "end of the process"},
+    {"uname", POLICY_ALLOW, 0, {{0}}, "the kernel's release, for status"},
+
+    {"execve", POLICY_NEVER, 0, {{0}}, "a role never becomes another program"},
+    {"execveat", POLICY_NEVER, 0, {{0}}, "a role never becomes another program"},
+    {"ptrace", POLICY_NEVER, 0, {{0}}, "another role holds keys"},
+    {"process_vm_readv", POLICY_NEVER, 0, {{0}}, "another role holds keys"},
+    {"process_vm_writev", POLICY_NEVER, 0, {{0}}, "another role holds keys"},
+    {"pidfd_getfd", POLICY_NEVER, 0, {{0}}, "another role holds crypto sockets"},
+    {"kill", POLICY_NEVER, 0, {{0}}, "the monitor ends roles, nobody else"},
+    {"open", POLICY_NEVER, 0, {{0}}, "no file by name"},
+    {"openat", POLICY_NEVER, 0, {{0}}, "no file by name"},
+    {"openat2", POLICY_NEVER, 0, {{0}}, "no file by name"},
+    {"connect", POLICY_NEVER, 0, {{0}}, "no connection to anywhere"},
+    {"sendto", POLICY_NEVER, 0, {{0}}, "nothing to an address"},
+    {"splice", POLICY_NEVER, 0, {{0}}, "page tricks with crypto sockets were a root exploit (CVE-2026-31431)"},
+    {"vmsplice", POLICY_NEVER, 0, {{0}}, "page tricks with crypto sockets were a root exploit (CVE-2026-31431)"},
+    {"tee", POLICY_NEVER, 0, {{0}}, "page tricks with crypto sockets were a root exploit (CVE-2026-31431)"},
+    {"io_setup", POLICY_NEVER, 0, {{0}}, "no asynchronous I/O: it wedges drivers"},
+    {"io_submit", POLICY_NEVER, 0, {{0}}, "no asynchronous I/O: it wedges drivers"},
+    {"io_uring_setup", POLICY_NEVER, 0, {{0}}, "its operations pass by this filter"},
+    {"ioctl", POLICY_NEVER, 0, {{0}}, "no device"},
+    {"prlimit64", POLICY_NEVER, 0, {{0}}, "limits stay as they were set"},
+    {"bpf", POLICY_NEVER, 0, {{0}}, "kernel surface"},
+    {"unshare", POLICY_NEVER, 0, {{0}}, "kernel surface"},
+    {"setns", POLICY_NEVER, 0, {{0}}, "kernel surface"},
+    {"userfaultfd", POLICY_NEVER, 0, {{0}}, "kernel surface"},
+    {"seccomp", POLICY_NEVER, 0, {{0}}, "the filter is final"},
+};
+// clang-format on
+
+const struct policy_table policy_common = {"common", rules, sizeof(rules) / sizeof(rules[0])};
