@@ -23,7 +23,7 @@
 
 size_t shm_size(uint32_t n_slots)
 {
-    if (n_slots == 0 || n_slots > SHM_SLOTS_MAX)
+    if (n_slots == 0 || n_slots > SHM_SLOTS_MAX || (n_slots & (n_slots - 1)) != 0)
         return 0;
     return SHM_OFF_DATA + (size_t)n_slots * SHM_SLOT_SIZE;
 }

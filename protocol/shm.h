@@ -92,11 +92,12 @@ _Static_assert(SHM_STREAMS_MAX * sizeof(struct shm_stream) <= 4096, "layout");
 struct shm_map {
     uint8_t *base;
     size_t size;      // bytes mapped
-    uint32_t n_slots; // 1 .. SHM_SLOTS_MAX
+    uint32_t n_slots; // 1 .. SHM_SLOTS_MAX, a power of two
     uint32_t n_streams;
 };
 
-// Bytes that a channel with n_slots takes, or 0 if n_slots is out of range.
+// Bytes that a channel with n_slots takes, or 0 if n_slots is not a power of two up to SHM_SLOTS_MAX. (With any other
+// number two requests in a row would meet in one slot where the sequence passes 2^32.)
 size_t shm_size(uint32_t n_slots);
 
 // Client: makes the memfd (CLOEXEC, allocated with fallocate, sealed), maps it (MAP_SHARED, DONTDUMP, mlock if
