@@ -16,8 +16,9 @@
 //
 // Who sleeps: each side sets its own `waits` word to 1 before it goes to sleep and then looks once more for
 // work; the other side, after it has published work, exchanges that word with 0 and rings the bell (one byte)
-// if it was 1. Both do it with sequentially consistent operations, so no wake-up is lost and a busy pair makes
-// no system call. (No futex: a private futex on shared memory loses wake-ups, and sshd's filter has opinions.)
+// if it was 1. Both touch the word with read-modify-write operations alone: these have one order, so either the
+// publisher sees the 1, or the sleeper, coming later, sees the work. A busy pair makes no system call. (No futex: a
+// private futex on shared memory loses wake-ups, and sshd's filter has opinions.)
 #ifndef CRYPTOD_PROTOCOL_SHM_H
 #define CRYPTOD_PROTOCOL_SHM_H
 
@@ -150,22 +151,20 @@ static inline uint8_t *shm_data(const struct shm_map *map, uint32_t sequence)
 // Either side, before it sleeps: announces it. Look for work again after this, then sleep.
 static inline void shm_wait_begin(_Atomic uint32_t *waits)
 {
-    atomic_store_explicit(waits, 1, memory_order_seq_cst);
-    atomic_thread_fence(memory_order_seq_cst);
+    (void)atomic_exchange_explicit(waits, 1, memory_order_acq_rel);
 }
 
-// Either side, when it found work before it slept, or woke for another reason.
+// Either side, when it found work before it slept, or woke for another reason. Not a plain store: that would hide
+// from the next shm_wait_begin() what the other side published before it last exchanged the word.
 static inline void shm_wait_end(_Atomic uint32_t *waits)
 {
-    atomic_store_explicit(waits, 0, memory_order_relaxed);
+    (void)atomic_exchange_explicit(waits, 0, memory_order_acq_rel);
 }
 
 // Either side, after it published work: true if the bell must be rung (and the word is cleared).
 static inline bool shm_must_ring(_Atomic uint32_t *waits)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    return atomic_load_explicit(waits, memory_order_relaxed) != 0 &&
-           atomic_exchange_explicit(waits, 0, memory_order_seq_cst) != 0;
+    return atomic_exchange_explicit(waits, 0, memory_order_acq_rel) != 0;
 }
 
 #endif
