@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-// libcryptod: bulk encryption through the cryptod daemon, with the process's own OpenSSL always in reserve.
+// libcryptod: bulk encryption through the cryptod daemon, with the process's own OpenSSL always in
+// reserve.
 //
-// A process has one channel to the daemon. It is opened before a sandbox goes on; afterwards the library calls
-// only read(), write(), ppoll() on one descriptor, futex(), clock_gettime() and munmap(), on every path.
-// A stream is one direction of one cipher. It starts in software and may move to a lane of the daemon; it goes
-// back to software, at the exact byte, on any trouble. So cryptod_stream_crypt() cannot fail because of the daemon.
+// A process has one channel to the daemon. It is opened before a sandbox goes on; afterwards the
+// library calls only read(), write(), ppoll() on one descriptor, futex(), clock_gettime() and
+// munmap(), on every path. A stream is one direction of one cipher. It starts in software and may
+// move to a lane of the daemon; it goes back to software, at the exact byte, on any trouble. So
+// cryptod_stream_crypt() cannot fail because of the daemon.
 //
 // Errors: 0 is success, a negative errno is a failure; ret_ arguments are untouched on failure.
-// Threads: all functions may be called from several threads; one stream must be used by one thread at a time.
-// Fork: a child never uses its parent's channel. Handlers (pthread_atfork) give the child a channel of its own if
-// that is possible within the time given to cryptod_open(), else its streams go on in software.
+// Threads: all functions may be called from several threads; one stream must be used by one thread
+// at a time. Fork: a child never uses its parent's channel. Handlers (pthread_atfork) give the
+// child a channel of its own if that is possible within the time given to cryptod_open(), else its
+// streams go on in software.
 #ifndef CRYPTOD_H
 #define CRYPTOD_H
 
@@ -19,6 +22,9 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
 #endif
 
 #define CRYPTOD_SOCKET "/run/cryptod/cryptod.sock"
@@ -32,7 +38,8 @@ enum cryptod_algorithm {
     CRYPTOD_AES_192_CTR = 4,
     CRYPTOD_AES_256_CTR = 5,
     CRYPTOD_DES_EDE3_CBC = 6,
-    CRYPTOD_CHACHA20 = 7, // OpenSSL's form: 16-byte IV = 32-bit little-endian counter and 96-bit nonce
+    CRYPTOD_CHACHA20 =
+        7, // OpenSSL's form: 16-byte IV = 32-bit little-endian counter and 96-bit nonce
 };
 #define CRYPTOD_ALGORITHM_COUNT 8
 
@@ -45,18 +52,19 @@ enum cryptod_lane {
 
 // ---------------------------------------------------------------- channel
 
-// Opens the process's channel to the daemon's socket (path; NULL: $CRYPTOD_SOCKET unless the program is setuid,
-// else CRYPTOD_SOCKET) and takes at most timeout_ms milliseconds. Loads what software needs in any case, so
-// streams work after a failure too. Does nothing if a channel is open already. Not after a sandbox; not in a
-// signal handler. 0; -ECONNREFUSED, -ENOENT, -ETIMEDOUT: no daemon; -EACCES: not allowed; -EUSERS: a limit;
-// -EPROTO: no common version; -EOPNOTSUPP: the daemon is in "software only"; or another negative errno.
+// Opens the process's channel to the daemon's socket (path; NULL: $CRYPTOD_SOCKET unless the
+// program is setuid, else CRYPTOD_SOCKET) and takes at most timeout_ms milliseconds. Loads what
+// software needs in any case, so streams work after a failure too. Does nothing if a channel is
+// open already. Not after a sandbox; not in a signal handler. 0; -ECONNREFUSED, -ENOENT,
+// -ETIMEDOUT: no daemon; -EACCES: not allowed; -EUSERS: a limit; -EPROTO: no common version;
+// -EOPNOTSUPP: the daemon is in "software only"; or another negative errno.
 int cryptod_open(const char *path, unsigned timeout_ms);
 
 // Gives the channel back. Streams live on, in software. Safe after a sandbox.
 void cryptod_close(void);
 
-// Whether the daemon offers any lane for the algorithm (the software lane alone counts: the daemon then wants the
-// program to use the library's own code). false without a channel. No system call.
+// Whether the daemon offers any lane for the algorithm (the software lane alone counts: the daemon
+// then wants the program to use the library's own code). false without a channel. No system call.
 bool cryptod_offers(enum cryptod_algorithm algorithm);
 
 // What this process has done since it started (a forked child starts at 0).
@@ -74,26 +82,32 @@ void cryptod_counters_get(struct cryptod_counters *ret);
 
 typedef struct cryptod_stream cryptod_stream;
 
-// A stream without key and IV. -EINVAL: unknown algorithm; -ENOMEM; -ENOTSUP: OpenSSL does not have it.
+// A stream without key and IV. -EINVAL: unknown algorithm; -ENOMEM; -ENOTSUP: OpenSSL does not have
+// it.
 int cryptod_stream_new(enum cryptod_algorithm algorithm, cryptod_stream **ret);
 
-// A copy at the same position, right in every state; it starts in software. The original is not disturbed.
+// A copy at the same position, right in every state; it starts in software. The original is not
+// disturbed.
 int cryptod_stream_dup(const cryptod_stream *stream, cryptod_stream **ret);
 
 // Wipes and frees. NULL is allowed. In a forked child the parent's stream is not disturbed.
 void cryptod_stream_free(cryptod_stream *stream);
 
-// Sets key, IV and direction; NULL keeps the key or starts again from the IV that was set last. Lengths are the
-// algorithm's. A new IV alone keeps the daemon's key. -ENOKEY: no key yet and none given (the IV is kept all the same).
-int cryptod_stream_init(cryptod_stream *stream, const uint8_t *key, const uint8_t *iv, bool encrypt);
+// Sets key, IV and direction; NULL keeps the key or starts again from the IV that was set last.
+// Lengths are the algorithm's. A new IV alone keeps the daemon's key. -ENOKEY: no key yet and none
+// given (the IV is kept all the same).
+int cryptod_stream_init(cryptod_stream *stream, const uint8_t *key, const uint8_t *iv,
+                        bool encrypt);
 
-// Encrypts or decrypts n_bytes from in to out (equal or not overlapping; any alignment; any size, for CBC a
-// multiple of the block). No padding. -ENOKEY; -EINVAL: n_bytes not a multiple of the block; -EIO: OpenSSL failed.
-// Never fails because of the daemon. Takes at most the daemon's deadline (default 250 ms) longer than software.
+// Encrypts or decrypts n_bytes from in to out (equal or not overlapping; any alignment; any size,
+// for CBC a multiple of the block). No padding. -ENOKEY; -EINVAL: n_bytes not a multiple of the
+// block; -EIO: OpenSSL failed. Never fails because of the daemon. Takes at most the daemon's
+// deadline (default 250 ms) longer than software.
 int cryptod_stream_crypt(cryptod_stream *stream, uint8_t *out, const uint8_t *in, size_t n_bytes);
 
-// The IV to go on from, as OpenSSL reports it: CBC the last ciphertext block; CTR and ChaCha20 the counter block after
-// the last one begun. n_iv bytes of the algorithm. *ret_num: bytes used of the current keystream block (0 for CBC).
+// The IV to go on from, as OpenSSL reports it: CBC the last ciphertext block; CTR and ChaCha20 the
+// counter block after the last one begun. n_iv bytes of the algorithm. *ret_num: bytes used of the
+// current keystream block (0 for CBC).
 int cryptod_stream_iv(const cryptod_stream *stream, uint8_t *ret_iv, unsigned *ret_num);
 
 // The lane that the next large call would take.
@@ -136,9 +150,9 @@ struct cryptod_status_channel {
 struct cryptod_status {
     const char *release; // of the daemon
     const char *kernel;
-    const char *text;    // in words: mode, state of AF_ALG
-    bool software_only;  // the daemon serves no lane
-    int afalg_error;     // 0: usable; else the errno that the kernel's crypto sockets gave
+    const char *text;   // in words: mode, state of AF_ALG
+    bool software_only; // the daemon serves no lane
+    int afalg_error;    // 0: usable; else the errno that the kernel's crypto sockets gave
     uint64_t uptime_s;
     uint32_t channels, streams;
     uint32_t channels_max, channels_per_uid;
@@ -150,13 +164,17 @@ struct cryptod_status {
     const struct cryptod_status_channel *channel_rows;
 };
 
-// Asks the daemon (path as in cryptod_open) for its status, on a connection of its own. Not after a sandbox.
+// Asks the daemon (path as in cryptod_open) for its status, on a connection of its own. Not after a
+// sandbox.
 int cryptod_status_get(const char *path, unsigned timeout_ms, struct cryptod_status **ret);
 void cryptod_status_free(struct cryptod_status *status);
 
 // The name of an algorithm ("aes-128-cbc"), or NULL.
 const char *cryptod_algorithm_name(enum cryptod_algorithm algorithm);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

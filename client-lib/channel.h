@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// The process's one channel to the daemon: who may use it, and its life from opening to loss.
+//
+// Guarantees: nobody waits for the channel (whoever finds it in use goes on in software); a forked
+// child never writes to its parent's descriptors or memory; after opening, only read, write, ppoll,
+// close, munmap, futex and clock_gettime are called.
+#ifndef CRYPTOD_CLIENT_CHANNEL_H
+#define CRYPTOD_CLIENT_CHANNEL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "algorithm.h"
+#include "handshake.h"
+#include "shm.h"
+#include "slot.h"
+#include "wire.h"
+
+struct channel {
+    // Owned by whoever holds the channel.
+    int control; // -1: no channel
+    int bell;
+    struct shm_map map;
+    uint32_t deadline_ms;
+    uint32_t spins;       // looks at a completion before sleeping
+    uint32_t sequence;    // requests published so far
+    uint32_t outstanding; // of them the last ones that a deadline passed for
+    uint32_t deadlines;   // that passed so far
+    struct slot_table slots;
+
+    // Read by anybody.
+    _Atomic bool live;
+    _Atomic uint32_t bulk_threshold;
+    _Atomic uint32_t lanes[ALGORITHM_COUNT];
+    _Atomic uint32_t request_min[ALGORITHM_COUNT];
+};
+
+// Takes the channel if it is open, this process's own and not in use; else NULL. No system call
+// but, when another thread has left a message to be sent, that write().
+struct channel *channel_acquire(void);
+void channel_release(struct channel *channel);
+
+// Whether a channel is open and offers this lane (MESSAGE_LANE_*) for the algorithm. No system
+// call. ret_min: least bytes of a request; ret_threshold: bytes that make a stream bulk.
+bool channel_offers_lane(enum algorithm_id algorithm, uint32_t lane, uint32_t *ret_min,
+                         uint32_t *ret_threshold);
+
+// For slot_let_go(), which may not wait for the channel.
+struct slot_table *channel_slots(void);
+
+// The holder's: the channel is lost. error: the errno that showed it; descriptors that do not look
+// like our own any more (anything but an end of file or a deadline) are left alone.
+void channel_fail(struct channel *channel, int error);
+
+// The daemon's statistics learn what this process has done without it.
+void channel_report(void);
+
+#endif

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// The choice of lane. See lane.h.
+#include "lane.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "channel.h"
+#include "cryptod.h"
+#include "message.h"
+#include "submit.h"
+
+// A large call that has to begin in software looks for its lane again after this many bytes (a
+// multiple of every block).
+#define LANE_LOOK_AGAIN ((size_t)65536)
+
+// After so many failures in a row the engine gets no more of this key.
+#define LANE_ERRORS_MAX 3u
+
+#define LANE_REFUSALS_MAX 6u
+
+// The request lane has whole blocks only; CTR may be in the middle of one.
+static size_t lane_head(const struct cryptod_stream *stream)
+{
+    unsigned used = stream_used(stream);
+
+    return used == 0 ? 0 : stream->info->n_cipher_block - used;
+}
+
+static size_t lane_whole(const struct cryptod_stream *stream, size_t n_bytes)
+{
+    size_t head = lane_head(stream);
+
+    return n_bytes < head
+               ? 0
+               : (n_bytes - head) / stream->info->n_cipher_block * stream->info->n_cipher_block;
+}
+
+// Whether the stream may get a lane at all with this key; *ret_now: whether this call is for it.
+static bool lane_may_request(const struct cryptod_stream *stream, size_t n_bytes, bool *ret_now)
+{
+    uint32_t least, threshold;
+
+    if (stream->is_settled || stream->info->mode == ALGORITHM_CHACHA ||
+        !channel_offers_lane(stream->info->id, MESSAGE_LANE_REQUEST, &least, &threshold))
+        return false;
+    size_t whole = lane_whole(stream, n_bytes);
+    *ret_now =
+        stream->n_bulk >= (uint64_t)threshold << stream->refusals && whole > 0 && whole >= least;
+    return true;
+}
+
+static void lane_settle(struct channel *channel, struct cryptod_stream *stream)
+{
+    slot_release(channel, &stream->lease);
+    stream->is_settled = true;
+}
+
+// Whether the daemon has the stream's key; asks for it if not.
+static bool lane_is_open(struct channel *channel, struct cryptod_stream *stream)
+{
+    switch (slot_look(channel, &stream->lease)) {
+    case SLOT_OPEN:
+        stream->refusals = 0;
+        return true;
+    case SLOT_ASKED:
+        return false;
+    case SLOT_FREE: { // none yet, or one of a channel that is gone
+        int r = slot_ask(channel, stream->info->id, stream->key, &stream->lease);
+        if (r == 0 || r == -EUSERS) // with every number taken: until another stream goes
+            return false;
+        break;
+    }
+    default:
+        break;
+    }
+    lane_settle(channel, stream);
+    if (stream->refusals < LANE_REFUSALS_MAX)
+        stream->refusals++;
+    return false;
+}
+
+static void lane_judge(struct channel *channel, struct cryptod_stream *stream, int result)
+{
+    if (result == 0)
+        stream->errors = 0;
+    else if (result == -EIO && ++stream->errors >= LANE_ERRORS_MAX)
+        lane_settle(channel, stream);
+}
+
+// The whole blocks after the head. What the lane does not do is left.
+static size_t lane_submit(struct channel *channel, struct cryptod_stream *stream, uint8_t *out,
+                          const uint8_t *in, size_t n_bytes)
+{
+    const struct algorithm_info *info = stream->info;
+    struct submit_job job = {
+        .stream = stream->lease.index,
+        .mode = info->mode,
+        .n_block = info->n_cipher_block,
+        .encrypt = stream->encrypt,
+        .out = out,
+        .in = in,
+        .n_bytes = n_bytes,
+    };
+
+    stream_place(stream, stream->position / info->n_cipher_block, job.iv);
+    int r = submit_run(channel, &job);
+    size_t n_done = n_bytes - job.n_bytes;
+    if (n_done > 0) {
+        if (info->mode == ALGORITHM_CBC)
+            memcpy(stream->chain, job.iv, sizeof stream->chain);
+        else
+            stream->position += n_done;
+        stream->must_seek = true;
+    }
+    lane_judge(channel, stream, r);
+    return n_done;
+}
+
+// 0 with *ret_n bytes done, 0 of them if the lane is not to be had just now; -EIO: OpenSSL failed.
+// *ret_trouble: the lane has failed, the rest of the call is for software.
+static int lane_request(struct cryptod_stream *stream, uint8_t *out, const uint8_t *in,
+                        size_t n_bytes, size_t *ret_n, bool *ret_trouble)
+{
+    size_t head = lane_head(stream), whole = lane_whole(stream, n_bytes), n_done = 0;
+    struct channel *channel = channel_acquire();
+    int r = 0;
+
+    *ret_trouble = false;
+    *ret_n = 0;
+    if (!channel)
+        return 0;
+    if (submit_is_ready(channel) && lane_is_open(channel, stream)) {
+        r = stream_crypt_software(stream, out, in, head);
+        if (r == 0) {
+            n_done = lane_submit(channel, stream, out + head, in + head, whole);
+            *ret_trouble = n_done < whole;
+            *ret_n = head + n_done;
+        }
+    }
+    channel_release(channel);
+    return r;
+}
+
+int lane_crypt(struct cryptod_stream *stream, uint8_t *out, const uint8_t *in, size_t n_bytes,
+               size_t *ret_n)
+{
+    bool now = false, trouble = false;
+    size_t n_done = 0, n_software = n_bytes;
+    int r = 0;
+
+    if (lane_may_request(stream, n_bytes, &now)) {
+        if (now)
+            r = lane_request(stream, out, in, n_bytes, &n_done, &trouble);
+        if (r < 0)
+            return r;
+        if (trouble)
+            n_software = n_bytes - n_done;
+        else if (n_done > 0)
+            n_software = 0;
+        else if (n_software > LANE_LOOK_AGAIN)
+            n_software = LANE_LOOK_AGAIN;
+    }
+    r = stream_crypt_software(stream, out + n_done, in + n_done, n_software);
+    if (r == 0)
+        *ret_n = n_done + n_software;
+    return r;
+}
+
+enum cryptod_lane cryptod_stream_lane(const cryptod_stream *stream)
+{
+    bool now = false;
+
+    if (!stream->has_key || !lane_may_request(stream, SIZE_MAX, &now) || !now)
+        return CRYPTOD_LANE_SOFTWARE;
+    struct channel *channel = channel_acquire();
+    if (!channel) // another thread has it just now
+        return slot_peek(channel_slots(), &stream->lease) == SLOT_OPEN ? CRYPTOD_LANE_REQUEST
+                                                                       : CRYPTOD_LANE_SOFTWARE;
+    bool open = submit_is_ready(channel) && slot_look(channel, &stream->lease) == SLOT_OPEN;
+    channel_release(channel);
+    return open ? CRYPTOD_LANE_REQUEST : CRYPTOD_LANE_SOFTWARE;
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// The daemon's status, on a connection of its own. Guarantees: a daemon that answers without end,
+// or not at all, costs bounded memory and time.
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "cryptod.h"
+#include "packet.h"
+#include "wire.h"
+
+_Static_assert((int)CRYPTOD_STATE_OFFERED == (int)MESSAGE_STATE_OFFERED, "protocol");
+_Static_assert((int)CRYPTOD_STATE_DECLINED == (int)MESSAGE_STATE_DECLINED, "protocol");
+_Static_assert((int)CRYPTOD_STATE_ABSENT == (int)MESSAGE_STATE_ABSENT, "protocol");
+_Static_assert((int)CRYPTOD_STATE_QUARANTINED == (int)MESSAGE_STATE_QUARANTINED, "protocol");
+_Static_assert((int)CRYPTOD_STATE_DENIED == (int)MESSAGE_STATE_DENIED, "protocol");
+
+// More rows than any daemon has.
+#define STATUS_ALGORITHMS_MAX 1024u
+#define STATUS_CHANNELS_MAX   65536u
+
+// What the caller gets, and what its pointers point to.
+struct status {
+    struct cryptod_status public; // first: cryptod_status_free() gets a pointer to it
+    struct message_status_summary summary;
+    struct message_status_algorithm *algorithm_rows; // the texts
+    struct cryptod_status_algorithm *algorithms;
+    struct cryptod_status_channel *channels;
+    size_t n_algorithms, n_algorithms_room;
+    size_t n_channels, n_channels_room;
+    bool has_summary;
+};
+
+// Room for one more of n items.
+static int status_grow(void **items, size_t n, size_t *room, size_t n_item, size_t n_max)
+{
+    if (n < *room)
+        return 0;
+    if (n >= n_max)
+        return -EMSGSIZE;
+    size_t wanted = *room == 0 ? 16 : *room * 2;
+    void *grown = reallocarray(*items, wanted, n_item);
+    if (!grown)
+        return -ENOMEM;
+    *items = grown;
+    *room = wanted;
+    return 0;
+}
+
+static int status_add_algorithm(struct status *status, const struct message_status_algorithm *row)
+{
+    void *rows = status->algorithm_rows;
+    int r = status_grow(&rows, status->n_algorithms, &status->n_algorithms_room, sizeof *row,
+                        STATUS_ALGORITHMS_MAX);
+
+    status->algorithm_rows = rows;
+    if (r < 0)
+        return r;
+    if (row->state >= MESSAGE_STATE_COUNT || !algorithm_get(row->algorithm))
+        return 0; // of a newer daemon; not for us
+    status->algorithm_rows[status->n_algorithms++] = *row;
+    return 0;
+}
+
+static int status_add_channel(struct status *status, const struct message_status_channel *row)
+{
+    void *rows = status->channels;
+    int r = status_grow(&rows, status->n_channels, &status->n_channels_room,
+                        sizeof *status->channels, STATUS_CHANNELS_MAX);
+
+    status->channels = rows;
+    if (r < 0)
+        return r;
+    status->channels[status->n_channels++] = (struct cryptod_status_channel){
+        .channel = row->channel,
+        .uid = row->uid,
+        .pid = row->pid,
+        .streams = row->streams,
+        .age_s = row->age_s,
+        .operations = row->operations,
+        .bytes = row->bytes,
+        .software_bytes = row->software_bytes,
+        .fallbacks = row->fallbacks,
+    };
+    return 0;
+}
+
+// 0: more is to come; 1: that was the end.
+static int status_take(struct status *status, const struct message *m)
+{
+    switch (m->type) {
+    case MESSAGE_STATUS_SUMMARY:
+        status->summary = m->u.status_summary;
+        status->has_summary = true;
+        return 0;
+    case MESSAGE_STATUS_ALGORITHM:
+        return status_add_algorithm(status, &m->u.status_algorithm);
+    case MESSAGE_STATUS_CHANNEL:
+        return status_add_channel(status, &m->u.status_channel);
+    case MESSAGE_STATUS_END:
+        if (m->u.status_end.reason != MESSAGE_OK)
+            return wire_reason_error(m->u.status_end.reason);
+        return status->has_summary ? 1 : -EBADMSG;
+    default:
+        return -EBADMSG;
+    }
+}
+
+static int status_ask(struct status *status, const char *path, unsigned timeout_ms)
+{
+    struct message question = {.type = MESSAGE_STATUS, .serial = 1}, m;
+    uint64_t until_ms = clock_now_ms() + timeout_ms;
+    int fd = -1;
+
+    int r = wire_connect(path, &fd);
+    if (r < 0)
+        return r;
+    r = packet_send(fd, &question, NULL, 0);
+    while (r == 0) {
+        r = wire_receive(fd, until_ms, &m);
+        if (r == 0)
+            r = m.serial == question.serial ? status_take(status, &m) : -EBADMSG;
+    }
+    close(fd);
+    return r < 0 ? (r == -EPIPE ? -ECONNRESET : r) : 0;
+}
+
+static int status_publish_algorithms(struct status *status)
+{
+    status->algorithms = calloc(status->n_algorithms + 1, sizeof *status->algorithms);
+    if (!status->algorithms)
+        return -ENOMEM;
+    for (size_t i = 0; i < status->n_algorithms; i++) {
+        const struct message_status_algorithm *row = &status->algorithm_rows[i];
+        status->algorithms[i] = (struct cryptod_status_algorithm){
+            .algorithm = algorithm_get(row->algorithm)->name,
+            .backend = row->backend,
+            .driver = row->driver,
+            .text = row->text,
+            .state = (enum cryptod_state)row->state,
+            .lanes = row->lanes,
+            .operations = row->operations,
+            .bytes = row->bytes,
+            .errors = row->errors,
+        };
+    }
+    return 0;
+}
+
+static void status_publish(struct status *status)
+{
+    const struct message_status_summary *s = &status->summary;
+
+    status->public = (struct cryptod_status){
+        .release = s->release,
+        .kernel = s->kernel,
+        .text = s->text,
+        .software_only = s->mode != MESSAGE_OK,
+        .afalg_error = (int)s->afalg_errno,
+        .uptime_s = s->uptime_s,
+        .channels = s->channels,
+        .streams = s->streams,
+        .channels_max = s->channels_max,
+        .channels_per_uid = s->channels_per_uid,
+        .restarts = s->engine_restarts,
+        .channels_total = s->channels_total,
+        .streams_total = s->streams_total,
+        .refused_total = s->refused_total,
+        .violations_total = s->violations_total,
+        .n_algorithms = status->n_algorithms,
+        .algorithms = status->algorithms,
+        .n_channel_rows = status->n_channels,
+        .channel_rows = status->channels,
+    };
+}
+
+void cryptod_status_free(struct cryptod_status *public)
+{
+    struct status *status = (struct status *)(void *)public;
+
+    if (!status)
+        return;
+    free(status->algorithm_rows);
+    free(status->algorithms);
+    free(status->channels);
+    free(status);
+}
+
+int cryptod_status_get(const char *path, unsigned timeout_ms, struct cryptod_status **ret)
+{
+    char resolved[WIRE_PATH_SIZE];
+    int r = wire_find_path(path, resolved);
+
+    if (r < 0)
+        return r;
+    struct status *status = calloc(1, sizeof *status);
+    if (!status)
+        return -ENOMEM;
+    r = status_ask(status, resolved, timeout_ms);
+    if (r == 0)
+        r = status_publish_algorithms(status);
+    if (r < 0) {
+        cryptod_status_free(&status->public);
+        return r;
+    }
+    status_publish(status);
+    *ret = &status->public;
+    return 0;
+}
