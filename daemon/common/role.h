@@ -5,10 +5,11 @@
 
 #include "message.h"
 
-// The monitor executes /proc/self/exe with `--role front` or `--role engine` and exactly these descriptors.
+// The monitor executes /proc/self/exe with `--role front` or `--role engine` and exactly these
+// descriptors.
 enum role_fd {
-    ROLE_FD_MONITOR = 3,  // SOCK_SEQPACKET to the monitor; end of file: exit
-    ROLE_FD_PEER = 4,     // SOCK_SEQPACKET between front and engine; front without an engine: not open
+    ROLE_FD_MONITOR = 3, // SOCK_SEQPACKET to the monitor; end of file: exit
+    ROLE_FD_PEER = 4, // SOCK_SEQPACKET between front and engine; front without an engine: not open
     ROLE_FD_LISTENER = 5, // front only: the listening socket of the clients
 };
 
@@ -19,14 +20,19 @@ enum config_offload {
 };
 
 #define CONFIG_BACKEND_AFALG 1u
-#define CONFIG_BACKEND_CPU 2u
+#define CONFIG_BACKEND_CPU   2u
 #define CONFIG_BACKEND_FAULT 4u
+#define CONFIG_BACKEND_COUNT 3u
+// message_role_config.backends: the bits that are in use, and from bit 8 on, four bits each, in
+// which order they are preferred. The i-th of them as a CONFIG_BACKEND_* bit, 0 after the last.
+#define CONFIG_BACKEND_AT(backends, i) (((backends) >> (8u + 4u * (i))) & 0xfu)
 
 // Both return the process's exit status; they end when the monitor's descriptor ends.
 int front_main(void);
 int engine_main(void);
 
-// Reads ROLE_CONFIG from ROLE_FD_MONITOR (blocking, within 10 s), closes every descriptor from `first_free` on.
+// Reads ROLE_CONFIG from ROLE_FD_MONITOR (blocking, within 10 s), closes every descriptor from
+// `first_free` on.
 int role_receive_config(int first_free, struct message_role_config *ret);
 
 // Tells the monitor that the role serves.

@@ -17,11 +17,14 @@
 
 #define CONFIG_ERROR_MAX 512 // bytes that are enough for every ret_error
 
+struct config_user {
+    uint32_t uid, gid;
+};
+
 struct config {
     // [daemon]
     char socket[108]; // sockaddr_un.sun_path
-    uint32_t front_uid, front_gid;
-    uint32_t engine_uid, engine_gid;
+    struct config_user front_user, engine_user;
     uint32_t n_uids, n_gids; // gids[0] is the admin group, UINT32_MAX if there is none
     uint32_t uids[MESSAGE_IDS_MAX];
     uint32_t gids[MESSAGE_IDS_MAX];

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+// Guarantees that a failure is reported once, with its first cause, and soon: also if the process
+// cannot be killed. Must not know what follows from a failure.
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "packet.h"
+
+#define CHILD_WHY_MAX 96
+#define CHILD_GRACE_MS                                                                             \
+    500 // for the exit status to come after a kill; a process in D state has none
+#define CHILD_MESSAGES_MAX 16
+
+struct child {
+    enum config_role role;
+    struct child_handlers handlers;
+    pid_t pid; // 0: ended
+    int fd;    // -1: dismissed
+    struct event *readable;
+    struct event *grace;
+    bool ready;
+    bool ending;    // the cause is known
+    bool closed;    // the cause is that it closed its descriptor, most likely at its end
+    bool unsent;    // `config` waits for room
+    uint64_t order; // among all endings; 0: none yet
+    uint32_t pings; // due and not answered
+    uint32_t ping_limit, start_limit;
+    uint64_t ping_serial; // of the last ping
+    struct message_role_config config;
+    char why[CHILD_WHY_MAX];
+};
+
+enum config_role child_role(const struct child *child)
+{
+    return child->role;
+}
+
+bool child_is_ready(const struct child *child)
+{
+    return child->ready && !child->ending;
+}
+
+void child_kill(struct child *child)
+{
+    if (child->pid != 0)
+        kill(child->pid, SIGKILL);
+}
+
+// The kernel closes descriptors in ascending order, so of two roles of which one ended for want of
+// the other, the cause's end of file is seen first.
+static void child_set_ending(struct child *child)
+{
+    static uint64_t last;
+
+    child->ending = true;
+    if (child->order == 0)
+        child->order = ++last;
+}
+
+bool child_ended_before(const struct child *child, const struct child *other)
+{
+    return child->order != 0 && child->order < other->order;
+}
+
+static void child_fail(struct child *child, bool refused)
+{
+    event_del(child->readable);
+    event_del(child->grace);
+    child->handlers.failed(child, child->why, refused, child->handlers.user);
+}
+
+// The first cause counts. Its exit status, if that comes in time, says more than the end of the
+// descriptor does.
+static void child_end(struct child *child, const char *why)
+{
+    static const struct timeval grace = {.tv_usec = CHILD_GRACE_MS * 1000};
+
+    if (child->ending)
+        return;
+    child_set_ending(child);
+    snprintf(child->why, sizeof(child->why), "%s", why);
+    event_del(child->readable);
+    event_add(child->grace, &grace);
+    if (!child->closed)
+        child_kill(child);
+}
+
+static void child_handle_grace(evutil_socket_t fd, short what, void *user)
+{
+    (void)fd;
+    (void)what;
+    child_fail(user, false);
+}
+
+bool child_take_exit(struct child *child, pid_t pid, int status)
+{
+    if (child->pid != pid)
+        return false;
+    child->pid = 0;
+    if (!child->ending || child->closed) {
+        if (WIFEXITED(status))
+            snprintf(child->why, sizeof(child->why), "ended with exit status %d",
+                     WEXITSTATUS(status));
+        else
+            snprintf(child->why, sizeof(child->why), "killed by signal %d (%s)", WTERMSIG(status),
+                     strsignal(WTERMSIG(status)));
+    }
+    child_set_ending(child);
+    child_fail(child, WIFEXITED(status) && !child->ready);
+    return true;
+}
+
+static void child_take_message(struct child *child, const struct message *m)
+{
+    switch (m->type) {
+    case MESSAGE_ROLE_READY:
+        if (!child->ready) {
+            child->ready = true;
+            child->pings = 0;
+            child->handlers.ready(child, child->handlers.user);
+        }
+        break;
+    case MESSAGE_PONG:
+        if (m->serial <= child->ping_serial)
+            child->pings = (uint32_t)(child->ping_serial - m->serial);
+        break;
+    default:
+        child_end(child, "sent what it must not send");
+    }
+}
+
+static void child_handle_readable(evutil_socket_t fd, short what, void *user)
+{
+    struct child *child = user;
+    int fds[MESSAGE_FDS_MAX];
+    struct message m;
+
+    (void)what;
+    for (int i = 0; i < CHILD_MESSAGES_MAX && !child->ending; i++) {
+        int r = packet_recv(fd, MESSAGE_ROLE_TO_MONITOR, &m, fds);
+
+        if (r == 0) {
+            child_take_message(child, &m);
+        } else if (r == -EAGAIN || r == -EINTR) {
+            return;
+        } else {
+            child->closed = r == -ENODATA || r == -ECONNRESET;
+            child_end(child, child->closed ? "closed its descriptor" : "sent what is no message");
+        }
+    }
+}
+
+static void child_send_config(struct child *child)
+{
+    struct message m = {.type = MESSAGE_ROLE_CONFIG, .u.role_config = child->config};
+    int r = packet_send(child->fd, &m, NULL, 0);
+
+    child->unsent = r == -EAGAIN;
+    if (r < 0 && r != -EAGAIN)
+        log_debug("%s: configuration not sent: %s", spawn_role_name(child->role), strerror(-r));
+}
+
+void child_configure(struct child *child, const struct message_role_config *config,
+                     uint32_t ping_limit)
+{
+    child->config = *config;
+    child->ping_limit = ping_limit;
+    if (!child->ending)
+        child_send_config(child);
+}
+
+void child_tick(struct child *child)
+{
+    struct message m = {.type = MESSAGE_PING, .serial = child->ping_serial + 1};
+    char why[CHILD_WHY_MAX];
+
+    if (child->ending || child->fd < 0)
+        return;
+    if (child->pings >= (child->ready ? child->ping_limit : child->start_limit)) {
+        snprintf(why, sizeof(why), child->ready ? "did not answer %u pings" : "not ready in time",
+                 child->pings);
+        child_end(child, why);
+        return;
+    }
+    child->pings++;
+    if (child->unsent)
+        child_send_config(child);
+    // Until it is ready it reads nothing. A full queue means that it reads nothing either: both
+    // count as no answer.
+    if (child->ready && packet_send(child->fd, &m, NULL, 0) == 0)
+        child->ping_serial++;
+}
+
+void child_dismiss(struct child *child)
+{
+    event_del(child->readable);
+    event_del(child->grace);
+    child->ending = true;
+    if (child->fd >= 0)
+        close(child->fd);
+    child->fd = -1;
+}
+
+void child_free(struct child *child)
+{
+    if (child == NULL)
+        return;
+    child_kill(child);
+    if (child->readable != NULL)
+        event_free(child->readable);
+    if (child->grace != NULL)
+        event_free(child->grace);
+    if (child->fd >= 0)
+        close(child->fd);
+    free(child);
+}
+
+static int child_spawn(struct child *child, const struct child_settings *settings)
+{
+    int pair[2], r;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    child->fd = pair[0];
+    r = fcntl(child->fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0 ? -errno : 0;
+    if (r == 0) {
+        struct spawn_fds fds = {
+            .monitor = pair[1], .peer = settings->peer_fd, .listener = settings->listener_fd};
+        r = spawn_role(settings->program_fd, child->role, &fds, &child->pid);
+    }
+    close(pair[1]);
+    if (r < 0)
+        return r;
+    child->readable =
+        event_new(settings->base, child->fd, EV_READ | EV_PERSIST, child_handle_readable, child);
+    child->grace = evtimer_new(settings->base, child_handle_grace, child);
+    if (child->readable == NULL || child->grace == NULL || event_add(child->readable, NULL) < 0)
+        return -ENOMEM;
+    child_send_config(child);
+    return 0;
+}
+
+int child_start(enum config_role role, const struct child_settings *settings,
+                const struct message_role_config *config, const struct child_handlers *handlers,
+                struct child **ret)
+{
+    struct child *child = calloc(1, sizeof(*child));
+    int r;
+
+    if (child == NULL)
+        return -ENOMEM;
+    child->role = role;
+    child->handlers = *handlers;
+    child->fd = -1;
+    child->ping_limit = settings->ping_limit;
+    child->start_limit = settings->start_limit;
+    child->config = *config;
+    r = child_spawn(child, settings);
+    if (r < 0) {
+        child_free(child);
+        return r;
+    }
+    *ret = child;
+    return 0;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// One role process as the monitor sees it: its descriptor, whether it is ready, whether it still
+// answers.
+#ifndef CRYPTOD_DAEMON_CHILD_H
+#define CRYPTOD_DAEMON_CHILD_H
+
+#include <event2/event.h>
+
+#include "spawn.h"
+
+struct child;
+
+struct child_handlers {
+    void (*ready)(struct child *child, void *user);
+    // It cannot be used any more; why: one line, e.g. "killed by signal 9 (Killed)". refused: it
+    // ended by itself, with an exit status that says so, before it was ready. The handler frees the
+    // child, or a later one does.
+    void (*failed)(struct child *child, const char *why, bool refused, void *user);
+    void *user;
+};
+
+struct child_settings {
+    struct event_base *base;
+    int program_fd;
+    int peer_fd;     // -1: none; stays the caller's, as does the next
+    int listener_fd; // -1: none
+    uint32_t ping_limit;
+    uint32_t start_limit; // like ping_limit, but until it is ready
+};
+
+// Starts the role and sends it config. 0 or a negative errno.
+int child_start(enum config_role role, const struct child_settings *settings,
+                const struct message_role_config *config, const struct child_handlers *handlers,
+                struct child **ret);
+
+// Kills the process if it lives, and forgets it without waiting. No handler is called. NULL is
+// allowed.
+void child_free(struct child *child);
+
+// Closes the descriptor, which tells the process to end by itself.
+void child_dismiss(struct child *child);
+void child_kill(struct child *child);
+
+// Sends a new configuration, as soon as there is room.
+void child_configure(struct child *child, const struct message_role_config *config,
+                     uint32_t ping_limit);
+
+// To be called at every ping interval. Pings are counted, not time: a monitor that was itself
+// stopped or suspended sends none meanwhile, so it finds nobody guilty afterwards.
+void child_tick(struct child *child);
+
+// To be called for each reaped process: true if it was this one; then the child has failed or
+// ended.
+bool child_take_exit(struct child *child, pid_t pid, int status);
+
+enum config_role child_role(const struct child *child);
+bool child_is_ready(const struct child *child);
+
+// Whether it began to end, and did so before the other.
+bool child_ended_before(const struct child *child, const struct child *other);
+
+#endif

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT
+// Guarantees: front and engine always belong together; a failure of one ends both; and whatever
+// fails, clients are never left waiting. Must not know what the roles do.
+#include "supervise.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "log.h"
+#include "notify.h"
+#include "turnaway.h"
+
+#define SUPERVISE_DELAY_MIN_MS   100
+#define SUPERVISE_DELAY_MAX_MS   5000
+#define SUPERVISE_FAILURES_MAX   5
+#define SUPERVISE_MINUTE_MS      60000
+#define SUPERVISE_START_LIMIT_MS 60000 // an engine that measures slow hardware takes its time
+#define SUPERVISE_STOP_KILL_MS   1000
+#define SUPERVISE_STOP_LEAVE_MS  5000
+#define SUPERVISE_ROLES          2
+
+enum supervise_mode { SUPERVISE_FULL, SUPERVISE_SOFTWARE, SUPERVISE_CLOSED };
+
+struct supervisor {
+    struct supervisor_settings settings;
+    struct config config;
+    enum supervise_mode mode;
+    struct child *child[SUPERVISE_ROLES]; // index: enum config_role; NULL: does not run
+    unsigned n_processes; // forked and not reaped, those that were given up included
+    struct event *start, *tick, *stop;
+    struct turnaway *turnaway;
+    unsigned delay_ms;                         // before the next start
+    int64_t failed_ms[SUPERVISE_FAILURES_MAX]; // the latest failures in this mode, a ring
+    unsigned n_failures;                       // in this mode
+    uint32_t restarts;                         // in all
+    int64_t ready_ms; // since when all roles have been ready; 0: they are not
+    uint64_t started_s;
+    bool was_ready; // once at least
+    bool stopping, failed;
+    char reason[128]; // why not FULL
+    char status[192];
+};
+
+static int64_t supervise_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void supervise_set_timer(struct event *event, unsigned ms)
+{
+    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+
+    event_add(event, &tv);
+}
+
+static bool supervise_has_role(const struct supervisor *s, enum config_role role)
+{
+    return s->mode == SUPERVISE_FULL ||
+           (s->mode == SUPERVISE_SOFTWARE && role == CONFIG_ROLE_FRONT);
+}
+
+static void supervise_set_status(struct supervisor *s)
+{
+    if (s->mode == SUPERVISE_CLOSED)
+        snprintf(s->status, sizeof(s->status), "No service, clients are closed: %s", s->reason);
+    else if (s->ready_ms == 0)
+        snprintf(s->status, sizeof(s->status), "Starting (%u restarts)", s->restarts);
+    else if (s->mode == SUPERVISE_SOFTWARE)
+        snprintf(s->status, sizeof(s->status), "Software only: %s", s->reason);
+    else
+        snprintf(s->status, sizeof(s->status), "Serving (%u restarts)", s->restarts);
+}
+
+// systemd is told "ready" once; a daemon that has given up is up as well, and says so.
+static void supervise_notify(struct supervisor *s)
+{
+    supervise_set_status(s);
+    if (s->was_ready || s->mode == SUPERVISE_CLOSED)
+        notify_ready(s->status);
+    else
+        notify_status(s->status);
+}
+
+static void supervise_fill_config(const struct supervisor *s, enum config_role role,
+                                  struct message_role_config *ret)
+{
+    config_fill_role(&s->config, role, ret);
+    ret->mode = s->mode == SUPERVISE_FULL ? MESSAGE_OK : MESSAGE_REASON_SOFTWARE;
+    ret->restarts = s->restarts;
+    ret->started_s = s->started_s;
+    snprintf(ret->text, sizeof(ret->text), "%s", s->reason);
+}
+
+// ---------------------------------------------------------------- failures
+
+static void supervise_discard_children(struct supervisor *s)
+{
+    for (size_t i = 0; i < SUPERVISE_ROLES; i++) {
+        child_free(s->child[i]);
+        s->child[i] = NULL;
+    }
+    s->ready_ms = 0;
+}
+
+// Whether the latest SUPERVISE_FAILURES_MAX failures lie within a minute.
+static bool supervise_fails_too_often(struct supervisor *s, int64_t now)
+{
+    s->failed_ms[s->n_failures++ % SUPERVISE_FAILURES_MAX] = now;
+    return s->n_failures >= SUPERVISE_FAILURES_MAX &&
+           now - s->failed_ms[s->n_failures % SUPERVISE_FAILURES_MAX] < SUPERVISE_MINUTE_MS;
+}
+
+static void supervise_enter_mode(struct supervisor *s, enum supervise_mode mode)
+{
+    s->mode = mode;
+    s->n_failures = 0;
+    s->delay_ms = SUPERVISE_DELAY_MIN_MS;
+    if (mode == SUPERVISE_CLOSED)
+        turnaway_begin(s->turnaway);
+    else
+        turnaway_end(s->turnaway);
+}
+
+static void supervise_fail(struct supervisor *s, const char *name, const char *why)
+{
+    int64_t now = supervise_now_ms();
+    bool healthy = s->ready_ms != 0 && now - s->ready_ms >= SUPERVISE_MINUTE_MS;
+
+    s->restarts++;
+    supervise_discard_children(s);
+    if (healthy)
+        s->delay_ms = SUPERVISE_DELAY_MIN_MS;
+    if (supervise_fails_too_often(s, now)) {
+        snprintf(s->reason, sizeof(s->reason), "%d failures within a minute, the last: %s %s",
+                 SUPERVISE_FAILURES_MAX, name, why);
+        supervise_enter_mode(s, s->mode + 1);
+        log_error("%s: %s; %s", name, why,
+                  s->mode == SUPERVISE_SOFTWARE ? "software only from now on"
+                                                : "clients are closed at once from now on");
+    } else {
+        log_warning("%s: %s; starting again in %u ms", name, why, s->delay_ms);
+    }
+    supervise_notify(s);
+    if (s->mode == SUPERVISE_CLOSED)
+        return;
+    supervise_set_timer(s->start, s->delay_ms);
+    s->delay_ms =
+        s->delay_ms * 2 < SUPERVISE_DELAY_MAX_MS ? s->delay_ms * 2 : SUPERVISE_DELAY_MAX_MS;
+}
+
+static void supervise_handle_failed(struct child *child, const char *why, bool refused, void *user)
+{
+    const char *name = spawn_role_name(child_role(child));
+    struct supervisor *s = user;
+    struct child *other = s->child[1 - child_role(child)];
+
+    if (s->stopping)
+        return;
+    if (other != NULL && child_ended_before(other, child)) {
+        s->child[child_role(child)] =
+            NULL; // only a consequence; the other one's report is on its way
+        child_free(child);
+        return;
+    }
+    if (refused && s->restarts == 0 && !s->was_ready) {
+        // It has said why: a mistake in the set-up, which no new start would mend.
+        log_error("%s could not start: %s", name, why);
+        s->failed = true;
+        supervisor_stop(s);
+        return;
+    }
+    supervise_fail(s, name, why);
+}
+
+// ---------------------------------------------------------------- start
+
+static void supervise_handle_ready(struct child *child, void *user)
+{
+    struct supervisor *s = user;
+
+    log_debug("%s is ready", spawn_role_name(child_role(child)));
+    for (enum config_role role = 0; role < SUPERVISE_ROLES; role++)
+        if (supervise_has_role(s, role) &&
+            (s->child[role] == NULL || !child_is_ready(s->child[role])))
+            return;
+    s->ready_ms = supervise_now_ms();
+    s->was_ready = true;
+    supervise_notify(s);
+    log_notice("%s", s->status);
+}
+
+static int supervise_start_child(struct supervisor *s, enum config_role role, int peer_fd)
+{
+    struct child_handlers handlers = {
+        .ready = supervise_handle_ready, .failed = supervise_handle_failed, .user = s};
+    struct child_settings settings = {
+        .base = s->settings.base,
+        .program_fd = s->settings.program_fd,
+        .peer_fd = peer_fd,
+        .listener_fd = role == CONFIG_ROLE_FRONT ? s->settings.listener_fd : -1,
+        .ping_limit = s->config.ping_limit,
+        .start_limit = SUPERVISE_START_LIMIT_MS / s->config.ping_interval_ms + s->config.ping_limit,
+    };
+    struct message_role_config config;
+
+    supervise_fill_config(s, role, &config);
+    int r = child_start(role, &settings, &config, &handlers, &s->child[role]);
+    s->n_processes += r == 0;
+    return r;
+}
+
+static int supervise_start_children(struct supervisor *s)
+{
+    int pair[2] = {-1, -1}, r = 0;
+
+    if (s->mode == SUPERVISE_FULL &&
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    for (enum config_role role = 0; r == 0 && role < SUPERVISE_ROLES; role++)
+        if (supervise_has_role(s, role))
+            r = supervise_start_child(s, role, pair[role]);
+    if (pair[0] >= 0)
+        close(pair[0]);
+    if (pair[1] >= 0)
+        close(pair[1]);
+    return r;
+}
+
+static void supervise_handle_start(evutil_socket_t fd, short what, void *user)
+{
+    struct supervisor *s = user;
+    int r = supervise_start_children(s);
+
+    (void)fd;
+    (void)what;
+    if (r < 0)
+        supervise_fail(s, "monitor", strerror(-r));
+}
+
+// ---------------------------------------------------------------- events
+
+static void supervise_handle_tick(evutil_socket_t fd, short what, void *user)
+{
+    struct supervisor *s = user;
+
+    (void)fd;
+    (void)what;
+    for (size_t i = 0; i < SUPERVISE_ROLES; i++)
+        if (s->child[i] != NULL)
+            child_tick(s->child[i]);
+    if (s->mode == SUPERVISE_CLOSED && !s->stopping)
+        turnaway_begin(s->turnaway); // it may have paused
+}
+
+static void supervise_handle_stop(evutil_socket_t fd, short what, void *user)
+{
+    struct supervisor *s = user;
+    bool killed = false;
+
+    (void)fd;
+    (void)what;
+    for (size_t i = 0; i < SUPERVISE_ROLES; i++) {
+        killed = killed || s->child[i] != NULL;
+        child_free(s->child[i]);
+        s->child[i] = NULL;
+    }
+    if (killed) {
+        supervise_set_timer(s->stop, SUPERVISE_STOP_LEAVE_MS - SUPERVISE_STOP_KILL_MS);
+        return;
+    }
+    log_warning("%u processes cannot be killed and are left behind", s->n_processes);
+    event_base_loopbreak(s->settings.base);
+}
+
+void supervisor_reap(struct supervisor *s)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        s->n_processes -= s->n_processes > 0;
+        for (size_t i = 0; i < SUPERVISE_ROLES; i++)
+            if (s->child[i] != NULL && child_take_exit(s->child[i], pid, status))
+                break;
+    }
+    if (s->stopping && s->n_processes == 0)
+        event_base_loopbreak(s->settings.base);
+}
+
+// ---------------------------------------------------------------- life
+
+void supervisor_stop(struct supervisor *s)
+{
+    if (s->stopping)
+        return;
+    s->stopping = true;
+    event_del(s->start);
+    turnaway_end(s->turnaway);
+    for (size_t i = 0; i < SUPERVISE_ROLES; i++)
+        if (s->child[i] != NULL)
+            child_dismiss(s->child[i]);
+    if (s->n_processes == 0)
+        event_base_loopbreak(s->settings.base);
+    supervise_set_timer(s->stop, SUPERVISE_STOP_KILL_MS);
+}
+
+void supervisor_reload(struct supervisor *s, const struct config *config)
+{
+    struct message_role_config role_config;
+
+    s->config = *config;
+    supervise_set_timer(s->tick, config->ping_interval_ms);
+    if (s->stopping)
+        return;
+    if (s->mode != SUPERVISE_FULL) {
+        log_notice("trying front and engine again");
+        supervise_discard_children(s);
+        supervise_enter_mode(s, SUPERVISE_FULL);
+        s->reason[0] = '\0';
+        supervise_set_timer(s->start, 0);
+        return;
+    }
+    for (enum config_role role = 0; role < SUPERVISE_ROLES; role++)
+        if (s->child[role] != NULL) {
+            supervise_fill_config(s, role, &role_config);
+            child_configure(s->child[role], &role_config, config->ping_limit);
+        }
+}
+
+bool supervisor_has_failed(const struct supervisor *s)
+{
+    return s->failed;
+}
+
+const char *supervisor_status(const struct supervisor *s)
+{
+    return s->status;
+}
+
+int supervisor_new(const struct supervisor_settings *settings, const struct config *config,
+                   struct supervisor **ret)
+{
+    struct supervisor *s = calloc(1, sizeof(*s));
+    struct timespec now;
+    int r = -ENOMEM;
+
+    if (s == NULL)
+        return r;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    s->started_s = (uint64_t)now.tv_sec;
+    s->settings = *settings;
+    s->config = *config;
+    s->delay_ms = SUPERVISE_DELAY_MIN_MS;
+    s->start = evtimer_new(settings->base, supervise_handle_start, s);
+    s->stop = evtimer_new(settings->base, supervise_handle_stop, s);
+    s->tick = event_new(settings->base, -1, EV_PERSIST, supervise_handle_tick, s);
+    if (s->start != NULL && s->stop != NULL && s->tick != NULL)
+        r = turnaway_new(settings->base, settings->listener_fd, &s->turnaway);
+    if (r == 0) {
+        supervise_set_timer(s->tick, config->ping_interval_ms);
+        supervise_set_status(s);
+        r = supervise_start_children(s);
+    }
+    if (r < 0) {
+        supervisor_free(s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+void supervisor_free(struct supervisor *s)
+{
+    if (s == NULL)
+        return;
+    supervise_discard_children(s);
+    struct event *events[] = {s->start, s->stop, s->tick};
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+        if (events[i] != NULL)
+            event_free(events[i]);
+    turnaway_free(s->turnaway);
+    free(s);
+}
