@@ -6,10 +6,6 @@
 // clang-format off
 static const struct policy_rule sanitizer_rules[] = {
     {"sigaltstack", POLICY_ALLOW, 0, {{0}}, "sanitizer: stacks of its signal handlers"},
-    {"sched_getaffinity", POLICY_ALLOW, 0, {{0}}, "sanitizer: end of a thread"},
-    {"readlink", POLICY_ALLOW, 0, {{0}}, "sanitizer: its own report"},
-    {"prctl", POLICY_ALLOW, 0, {{0}}, "sanitizer: its own report"},
-    {"getrlimit", POLICY_ALLOW, 0, {{0}}, "sanitizer: limits of a thread's stack"},
 };
 // clang-format on
 

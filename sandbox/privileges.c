@@ -26,12 +26,10 @@
 static int standard_descriptors_fill(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) >= 0) {
+        if (fcntl(fd, F_GETFD) >= 0)
             continue;
-        }
-        if (open("/dev/null", O_RDWR) != fd) {
+        if (open("/dev/null", O_RDWR) != fd)
             return errno != 0 ? -errno : -EBADF;
-        }
     }
     return 0;
 }
@@ -41,14 +39,12 @@ int sandbox_harden_process(void)
     const struct rlimit none = {0, 0};
     int r = standard_descriptors_fill();
 
-    if (r < 0) {
+    if (r < 0)
         return r;
-    }
     umask(077);
     if (setrlimit(RLIMIT_CORE, &none) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -errno;
-    }
     return 0;
 }
 
@@ -89,26 +85,21 @@ static int directory_check(int fd)
     DIR *directory;
     int copy, r = 0;
 
-    if (fstat(fd, &st) < 0) {
+    if (fstat(fd, &st) < 0)
         return -errno;
-    }
-    if (st.st_uid != 0 || (st.st_mode & 022) != 0) {
+    if (st.st_uid != 0 || (st.st_mode & 022) != 0)
         return -EPERM;
-    }
     copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     directory = copy < 0 ? NULL : fdopendir(copy);
     if (!directory) {
         r = -errno;
-        if (copy >= 0) {
+        if (copy >= 0)
             close(copy);
-        }
         return r;
     }
-    while (r == 0 && (entry = readdir(directory))) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+    while (r == 0 && (entry = readdir(directory)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             r = -ENOTEMPTY;
-        }
-    }
     closedir(directory);
     return r;
 }
@@ -123,22 +114,18 @@ static int root_change(const char *root)
         fd = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         r = fd < 0 ? -errno : directory_check(fd);
     }
-    if (r == 0 && (fchdir(fd) < 0 || chroot(".") < 0 || chdir("/") < 0)) {
+    if (r == 0 && (fchdir(fd) < 0 || chroot(".") < 0 || chdir("/") < 0))
         r = -errno;
-    }
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     return r;
 }
 
 static int bounding_set_empty(void)
 {
-    for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+    for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
             return -errno;
-        }
-    }
     return 0;
 }
 
@@ -150,9 +137,8 @@ static int capabilities_make(bool net_admin, cap_value_t more, cap_t *ret)
     const int n = (net_admin ? 1 : 0) + (more >= 0 ? 1 : 0);
     cap_t caps = cap_init();
 
-    if (!caps) {
+    if (!caps)
         return -ENOMEM;
-    }
     if (n > 0 && (cap_set_flag(caps, CAP_PERMITTED, n, values, CAP_SET) < 0 ||
                   cap_set_flag(caps, CAP_EFFECTIVE, n, values, CAP_SET) < 0)) {
         int r = -errno;
@@ -169,12 +155,10 @@ static int capabilities_set(bool net_admin, cap_value_t more)
     cap_t caps = NULL;
     int r = capabilities_make(net_admin, more, &caps);
 
-    if (r < 0) {
+    if (r < 0)
         return r;
-    }
-    if (cap_set_proc(caps) < 0) {
+    if (cap_set_proc(caps) < 0)
         r = -errno;
-    }
     cap_free(caps);
     return r;
 }
@@ -184,13 +168,11 @@ static int capabilities_check(bool net_admin)
     cap_t want = NULL, have;
     int r = capabilities_make(net_admin, -1, &want);
 
-    if (r < 0) {
+    if (r < 0)
         return r;
-    }
     have = cap_get_proc();
-    if (!have || cap_compare(want, have) != 0) {
+    if (!have || cap_compare(want, have) != 0)
         r = -EPERM;
-    }
     cap_free(have);
     cap_free(want);
     return r;
@@ -213,20 +195,16 @@ static int identity_change(uint32_t uid, uint32_t gid, bool net_admin)
     int r;
 
     if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
-        setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0) {
+        setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return -errno;
-    }
     r = capabilities_set(net_admin, CAP_SETPCAP);
-    if (r == 0 && prctl(PR_SET_SECUREBITS, SECUREBITS, 0, 0, 0) < 0) {
+    if (r == 0 && prctl(PR_SET_SECUREBITS, SECUREBITS, 0, 0, 0) < 0)
         r = -errno;
-    }
-    if (r == 0) {
+    if (r == 0)
         r = capabilities_set(net_admin, -1);
-    }
     // The kernel sets it anew at a change of identity, from fs.suid_dumpable.
-    if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+    if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         r = -errno;
-    }
     return r;
 }
 
@@ -235,18 +213,14 @@ static int privileges_check(uint32_t uid, uint32_t gid, bool net_admin)
     uid_t u[3];
     gid_t g[3];
 
-    if (getresuid(&u[0], &u[1], &u[2]) < 0 || getresgid(&g[0], &g[1], &g[2]) < 0) {
+    if (getresuid(&u[0], &u[1], &u[2]) < 0 || getresgid(&g[0], &g[1], &g[2]) < 0)
         return -errno;
-    }
-    for (size_t i = 0; i < 3; i++) {
-        if (u[i] != uid || g[i] != gid) {
+    for (size_t i = 0; i < 3; i++)
+        if (u[i] != uid || g[i] != gid)
             return -EPERM;
-        }
-    }
     if (getgroups(0, NULL) != 0 || setuid(0) == 0 || setgid(0) == 0 ||
-        prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0) {
+        prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
         return -EPERM;
-    }
     return capabilities_check(net_admin);
 }
 
@@ -255,18 +229,14 @@ int sandbox_drop_privileges(const char *root, uint32_t uid, uint32_t gid, bool k
     const bool net_admin = keep_net_admin && capability_have(CAP_NET_ADMIN);
     int r;
 
-    if (uid == 0 || gid == 0) {
+    if (uid == 0 || gid == 0)
         return -EINVAL;
-    }
     r = root ? root_change(root) : 0;
-    if (r == 0) {
+    if (r == 0)
         r = bounding_set_empty();
-    }
-    if (r == 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0) {
+    if (r == 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         r = -errno;
-    }
-    if (r == 0) {
+    if (r == 0)
         r = identity_change(uid, gid, net_admin);
-    }
     return r == 0 ? privileges_check(uid, gid, net_admin) : r;
 }

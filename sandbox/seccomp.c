@@ -51,15 +51,12 @@ static int rule_add(scmp_filter_ctx filter, const struct policy_rule *rule)
     unsigned n = 0;
     int call = seccomp_syscall_resolve_name(rule->call);
 
-    if (call == __NR_SCMP_ERROR) {
+    if (call == __NR_SCMP_ERROR)
         return -EINVAL;
-    }
-    if (rule->verdict == POLICY_NEVER) {
+    if (rule->verdict == POLICY_NEVER)
         return 0;
-    }
-    for (; n < POLICY_ARGS_MAX && rule->args[n].test != POLICY_NO_TEST; n++) {
+    for (; n < POLICY_ARGS_MAX && rule->args[n].test != POLICY_NO_TEST; n++)
         compare[n] = arg_compare(&rule->args[n]);
-    }
     return seccomp_rule_add_array(
         filter,
         rule->verdict == POLICY_ALLOW ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO((uint16_t)rule->error),
@@ -74,9 +71,8 @@ static int rules_add(scmp_filter_ctx filter, enum sandbox_role role)
         for (size_t k = 0; k < table->n_rules; k++) {
             int r = rule_add(filter, &table->rules[k]);
 
-            if (r < 0) {
+            if (r < 0)
                 return r;
-            }
         }
     }
     return 0;
@@ -87,12 +83,10 @@ static int filter_set_up(scmp_filter_ctx filter, enum sandbox_role role)
 {
     int r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 
-    if (r == 0) {
+    if (r == 0)
         r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 1);
-    }
-    if (r == 0) {
+    if (r == 0)
         r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
-    }
     return r == 0 ? rules_add(filter, role) : r;
 }
 
@@ -109,17 +103,14 @@ int sandbox_load(enum sandbox_role role, enum sandbox_action action)
     scmp_filter_ctx filter;
     int r = action == SANDBOX_TRAP ? trap_install() : 0;
 
-    if (r < 0) {
+    if (r < 0)
         return r;
-    }
     filter = seccomp_init(otherwise);
-    if (!filter) {
+    if (!filter)
         return -ENOMEM;
-    }
     r = filter_set_up(filter, role);
-    if (r == 0) {
+    if (r == 0)
         r = seccomp_load(filter);
-    }
     seccomp_release(filter);
 #if defined(__SANITIZE_ADDRESS__)
     loaded = r == 0;
@@ -137,12 +128,10 @@ static int rule_print(const struct policy_table *table, const struct policy_rule
             : rule->verdict == POLICY_ERRNO ? fprintf(out, "error %s", strerrorname_np(rule->error))
                                             : fputs("kill", out);
     }
-    for (size_t i = 0; r >= 0 && i < POLICY_ARGS_MAX && rule->args[i].test != POLICY_NO_TEST; i++) {
+    for (size_t i = 0; r >= 0 && i < POLICY_ARGS_MAX && rule->args[i].test != POLICY_NO_TEST; i++)
         r = fprintf(out, "%s%s", i == 0 ? " if " : ", ", rule->args[i].text);
-    }
-    if (r >= 0) {
+    if (r >= 0)
         r = fprintf(out, "  # %s\n", rule->reason);
-    }
     return r < 0 ? -EIO : 0;
 }
 
@@ -154,14 +143,11 @@ int sandbox_print(enum sandbox_role role, FILE *out)
         for (size_t k = 0; k < table->n_rules; k++) {
             int r = rule_print(table, &table->rules[k], out);
 
-            if (r < 0) {
+            if (r < 0)
                 return r;
-            }
         }
     }
-    if (fputs("any other call: kill; any call of another ABI: kill\n", out) < 0 ||
-        fflush(out) != 0) {
+    if (fputs("any other call: kill; any call of another ABI: kill\n", out) < 0 || fflush(out) != 0)
         return -EIO;
-    }
     return 0;
 }

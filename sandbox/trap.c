@@ -23,9 +23,8 @@ static void text_write(const char *text)
     while (n > 0) {
         ssize_t done = write(STDERR_FILENO, text, n);
 
-        if (done <= 0) {
+        if (done <= 0)
             return;
-        }
         text += done;
         n -= (size_t)done;
     }
@@ -79,8 +78,7 @@ int trap_install(void)
     sigemptyset(&action.sa_mask);
     sigemptyset(&only);
     sigaddset(&only, SIGSYS);
-    if (sigaction(SIGSYS, &action, NULL) < 0 || sigprocmask(SIG_UNBLOCK, &only, NULL) < 0) {
+    if (sigaction(SIGSYS, &action, NULL) < 0 || sigprocmask(SIG_UNBLOCK, &only, NULL) < 0)
         return -errno;
-    }
     return 0;
 }
