@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+// The status for people: three lines and two tables (libsmartcols).
+#include "status.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <libsmartcols.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct column {
+    const char *name;
+    int flags; // SCOLS_FL_*
+};
+
+static struct libscols_table *table_new(const struct column *columns, size_t n)
+{
+    struct libscols_table *table = scols_new_table();
+    if (table == NULL)
+        return NULL;
+    // Piped to a file or a filter a table is as wide as it needs; on a terminal only notes are cut.
+    scols_table_enable_nowrap(table, isatty(STDOUT_FILENO));
+    for (size_t i = 0; i < n; i++)
+        if (scols_table_new_column(table, columns[i].name, 0, columns[i].flags) == NULL) {
+            scols_unref_table(table);
+            return NULL;
+        }
+    return table;
+}
+
+static int line_add(struct libscols_table *table, const char *const *cells, size_t n)
+{
+    struct libscols_line *line = scols_table_new_line(table, NULL);
+    if (line == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        if (scols_line_set_data(line, i, cells[i]) != 0)
+            return -ENOMEM;
+    return 0;
+}
+
+static int table_print(struct libscols_table *table, int r)
+{
+    if (r == 0 && scols_print_table(table) != 0)
+        r = -EIO;
+    scols_unref_table(table);
+    return r;
+}
+
+static char *text_lanes(uint32_t lanes, char *buffer, size_t n_buffer)
+{
+    size_t used = 0;
+    buffer[0] = '\0';
+    for (unsigned lane = 0; lane < STATUS_LANES; lane++) {
+        if (!(lanes & CRYPTOD_LANE_BIT(lane)) || used >= n_buffer)
+            continue;
+        int n = snprintf(buffer + used, n_buffer - used, "%s%s", used > 0 ? "," : "",
+                         status_lane_name((enum cryptod_lane)lane));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return buffer[0] != '\0' ? buffer : strcpy(buffer, "-");
+}
+
+static int print_algorithms(const struct cryptod_status *status)
+{
+    static const struct column columns[] = {
+        {"ALGORITHM", 0},
+        {"BACKEND", 0},
+        {"DRIVER", 0},
+        {"STATE", 0},
+        {"LANES", 0},
+        {"OPERATIONS", SCOLS_FL_RIGHT},
+        {"BYTES", SCOLS_FL_RIGHT},
+        {"ERRORS", SCOLS_FL_RIGHT},
+        {"NOTE", SCOLS_FL_TRUNC},
+    };
+    struct libscols_table *table = table_new(columns, sizeof columns / sizeof columns[0]);
+    if (table == NULL)
+        return -ENOMEM;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < status->n_algorithms; i++) {
+        const struct cryptod_status_algorithm *row = &status->algorithms[i];
+        char lanes[64], operations[CRYPTOCTL_TEXT_LEN], errors[CRYPTOCTL_TEXT_LEN];
+        char bytes[CRYPTOCTL_TEXT_LEN];
+        snprintf(operations, sizeof operations, "%" PRIu64, row->operations);
+        snprintf(errors, sizeof errors, "%" PRIu64, row->errors);
+        const char *cells[] = {
+            row->algorithm,
+            row->backend,
+            row->driver[0] != '\0' ? row->driver : "-",
+            status_state_name(row->state),
+            text_lanes(row->lanes, lanes, sizeof lanes),
+            operations,
+            text_bytes(row->bytes, bytes),
+            errors,
+            row->text,
+        };
+        r = line_add(table, cells, sizeof cells / sizeof cells[0]);
+    }
+    return table_print(table, r);
+}
+
+static int print_channels(const struct cryptod_status *status)
+{
+    static const struct column columns[] = {
+        {"SESSION", SCOLS_FL_RIGHT}, {"PID", SCOLS_FL_RIGHT},      {"UID", SCOLS_FL_RIGHT},
+        {"STREAMS", SCOLS_FL_RIGHT}, {"AGE", SCOLS_FL_RIGHT},      {"OPERATIONS", SCOLS_FL_RIGHT},
+        {"BYTES", SCOLS_FL_RIGHT},   {"SOFTWARE", SCOLS_FL_RIGHT}, {"FALLBACKS", SCOLS_FL_RIGHT},
+    };
+    struct libscols_table *table = table_new(columns, sizeof columns / sizeof columns[0]);
+    if (table == NULL)
+        return -ENOMEM;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < status->n_channel_rows; i++) {
+        const struct cryptod_status_channel *row = &status->channel_rows[i];
+        const uint64_t numbers[] = {row->channel, row->pid,        row->uid,
+                                    row->streams, row->operations, row->fallbacks};
+        char texts[6][CRYPTOCTL_TEXT_LEN];
+        for (size_t k = 0; k < 6; k++)
+            snprintf(texts[k], sizeof texts[k], "%" PRIu64, numbers[k]);
+        char age[CRYPTOCTL_TEXT_LEN], bytes[CRYPTOCTL_TEXT_LEN], software[CRYPTOCTL_TEXT_LEN];
+        const char *cells[] = {
+            texts[0],
+            texts[1],
+            texts[2],
+            texts[3],
+            text_seconds(row->age_s, age),
+            texts[4],
+            text_bytes(row->bytes, bytes),
+            text_bytes(row->software_bytes, software),
+            texts[5],
+        };
+        r = line_add(table, cells, sizeof cells / sizeof cells[0]);
+    }
+    return table_print(table, r);
+}
+
+int status_print_tables(const struct cryptod_status *status)
+{
+    char uptime[CRYPTOCTL_TEXT_LEN];
+    printf("cryptod %s: %s for %s on Linux %s", status->release, status_mode_name(status),
+           text_seconds(status->uptime_s, uptime), status->kernel);
+    printf("%s%s\n", status->text[0] != '\0' ? "; " : "", status->text);
+    printf("sessions: %" PRIu32 " now (at most %" PRIu32 ", %" PRIu32 " a user), %" PRIu64
+           " since start; streams: %" PRIu32 " now, %" PRIu64 " since start\n",
+           status->channels, status->channels_max, status->channels_per_uid, status->channels_total,
+           status->streams, status->streams_total);
+    printf("refused: %" PRIu64 ", closed for breaking the rules: %" PRIu64 ", restarts: %" PRIu32
+           "\n",
+           status->refused_total, status->violations_total, status->restarts);
+    int r = 0;
+    if (status->n_algorithms > 0) {
+        putchar('\n');
+        r = print_algorithms(status);
+    }
+    if (r == 0 && status->n_channel_rows > 0) {
+        putchar('\n');
+        r = print_channels(status);
+    }
+    return r;
+}
