@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "channel.h"
+#include "session.h"
 #include "cryptod.h"
 #include "message.h"
 #include "submit.h"
@@ -42,7 +42,7 @@ static bool lane_may_request(const struct cryptod_stream *stream, size_t n_bytes
     uint32_t least, threshold;
 
     if (stream->is_settled || stream->info->mode == ALGORITHM_CHACHA ||
-        !channel_offers_lane(stream->info->id, MESSAGE_LANE_REQUEST, &least, &threshold))
+        !session_offers_lane(stream->info->id, MESSAGE_LANE_REQUEST, &least, &threshold))
         return false;
     size_t whole = lane_whole(stream, n_bytes);
     *ret_now =
@@ -50,23 +50,23 @@ static bool lane_may_request(const struct cryptod_stream *stream, size_t n_bytes
     return true;
 }
 
-static void lane_settle(struct channel *channel, struct cryptod_stream *stream)
+static void lane_settle(struct session *session, struct cryptod_stream *stream)
 {
-    slot_release(channel, &stream->lease);
+    slot_release(session, &stream->lease);
     stream->is_settled = true;
 }
 
 // Whether the daemon has the stream's key; asks for it if not.
-static bool lane_is_open(struct channel *channel, struct cryptod_stream *stream)
+static bool lane_is_open(struct session *session, struct cryptod_stream *stream)
 {
-    switch (slot_look(channel, &stream->lease)) {
+    switch (slot_look(session, &stream->lease)) {
     case SLOT_OPEN:
         stream->refusals = 0;
         return true;
     case SLOT_ASKED:
         return false;
     case SLOT_FREE: { // none yet, or one of a channel that is gone
-        int r = slot_ask(channel, stream->info->id, stream->key, &stream->lease);
+        int r = slot_ask(session, stream->info->id, stream->key, &stream->lease);
         if (r == 0 || r == -EUSERS) // with every number taken: until another stream goes
             return false;
         break;
@@ -74,22 +74,22 @@ static bool lane_is_open(struct channel *channel, struct cryptod_stream *stream)
     default:
         break;
     }
-    lane_settle(channel, stream);
+    lane_settle(session, stream);
     if (stream->refusals < LANE_REFUSALS_MAX)
         stream->refusals++;
     return false;
 }
 
-static void lane_judge(struct channel *channel, struct cryptod_stream *stream, int result)
+static void lane_judge(struct session *session, struct cryptod_stream *stream, int result)
 {
     if (result == 0)
         stream->errors = 0;
     else if (result == -EIO && ++stream->errors >= LANE_ERRORS_MAX)
-        lane_settle(channel, stream);
+        lane_settle(session, stream);
 }
 
 // The whole blocks after the head. What the lane does not do is left.
-static size_t lane_submit(struct channel *channel, struct cryptod_stream *stream, uint8_t *out,
+static size_t lane_submit(struct session *session, struct cryptod_stream *stream, uint8_t *out,
                           const uint8_t *in, size_t n_bytes)
 {
     const struct algorithm_info *info = stream->info;
@@ -104,7 +104,7 @@ static size_t lane_submit(struct channel *channel, struct cryptod_stream *stream
     };
 
     stream_place(stream, stream->position / info->n_cipher_block, job.iv);
-    int r = submit_run(channel, &job);
+    int r = submit_run(session, &job);
     size_t n_done = n_bytes - job.n_bytes;
     if (n_done > 0) {
         if (info->mode == ALGORITHM_CBC)
@@ -113,7 +113,7 @@ static size_t lane_submit(struct channel *channel, struct cryptod_stream *stream
             stream->position += n_done;
         stream->must_seek = true;
     }
-    lane_judge(channel, stream, r);
+    lane_judge(session, stream, r);
     return n_done;
 }
 
@@ -123,22 +123,22 @@ static int lane_request(struct cryptod_stream *stream, uint8_t *out, const uint8
                         size_t n_bytes, size_t *ret_n, bool *ret_trouble)
 {
     size_t head = lane_head(stream), whole = lane_whole(stream, n_bytes), n_done = 0;
-    struct channel *channel = channel_acquire();
+    struct session *session = session_acquire();
     int r = 0;
 
     *ret_trouble = false;
     *ret_n = 0;
-    if (!channel)
+    if (!session)
         return 0;
-    if (submit_is_ready(channel) && lane_is_open(channel, stream)) {
+    if (submit_is_ready(session) && lane_is_open(session, stream)) {
         r = stream_crypt_software(stream, out, in, head);
         if (r == 0) {
-            n_done = lane_submit(channel, stream, out + head, in + head, whole);
+            n_done = lane_submit(session, stream, out + head, in + head, whole);
             *ret_trouble = n_done < whole;
             *ret_n = head + n_done;
         }
     }
-    channel_release(channel);
+    session_release(session);
     return r;
 }
 
@@ -173,11 +173,11 @@ enum cryptod_lane cryptod_stream_lane(const cryptod_stream *stream)
 
     if (!stream->has_key || !lane_may_request(stream, SIZE_MAX, &now) || !now)
         return CRYPTOD_LANE_SOFTWARE;
-    struct channel *channel = channel_acquire();
-    if (!channel) // another thread has it just now
-        return slot_peek(channel_slots(), &stream->lease) == SLOT_OPEN ? CRYPTOD_LANE_REQUEST
+    struct session *session = session_acquire();
+    if (!session) // another thread has it just now
+        return slot_peek(session_slots(), &stream->lease) == SLOT_OPEN ? CRYPTOD_LANE_REQUEST
                                                                        : CRYPTOD_LANE_SOFTWARE;
-    bool open = submit_is_ready(channel) && slot_look(channel, &stream->lease) == SLOT_OPEN;
-    channel_release(channel);
+    bool open = submit_is_ready(session) && slot_look(session, &stream->lease) == SLOT_OPEN;
+    session_release(session);
     return open ? CRYPTOD_LANE_REQUEST : CRYPTOD_LANE_SOFTWARE;
 }

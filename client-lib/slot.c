@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "channel.h"
+#include "session.h"
 #include "clock.h"
 #include "fork.h"
 #include "packet.h"
@@ -43,10 +43,10 @@ static void slot_set(struct slot_table *table, struct slot *slot, enum slot_stat
     atomic_store_explicit(&slot->state, state, memory_order_release);
 }
 
-static void slot_wipe_key(const struct channel *channel, uint32_t index)
+static void slot_wipe_key(const struct session *session, uint32_t index)
 {
-    explicit_bzero(shm_stream(&channel->map, index)->key,
-                   sizeof shm_stream(&channel->map, index)->key);
+    explicit_bzero(shm_stream(&session->map, index)->key,
+                   sizeof shm_stream(&session->map, index)->key);
 }
 
 void slot_table_reset(struct slot_table *table, uint32_t n_slots)
@@ -63,33 +63,33 @@ void slot_table_reset(struct slot_table *table, uint32_t n_slots)
 }
 
 // Tells the daemon that a key is not needed any more, now or at the next sweep.
-static void slot_close(struct channel *channel, uint32_t index)
+static void slot_close(struct session *session, uint32_t index)
 {
     struct message m = {.type = MESSAGE_STREAM_CLOSE, .u.stream_close = {.stream = index}};
-    int r = packet_write(channel->control, &m);
+    int r = packet_write(session->control, &m);
 
     if (r == 0)
-        slot_set(&channel->slots, &channel->slots.slots[index], SLOT_FREE);
+        slot_set(&session->slots, &session->slots.slots[index], SLOT_FREE);
     else if (r == -EAGAIN)
-        slot_set(&channel->slots, &channel->slots.slots[index], SLOT_CLOSING);
+        slot_set(&session->slots, &session->slots.slots[index], SLOT_CLOSING);
     else
-        channel_fail(channel, r);
+        session_fail(session, r);
 }
 
-static void slot_release_index(struct channel *channel, uint32_t index)
+static void slot_release_index(struct session *session, uint32_t index)
 {
-    struct slot *slot = &channel->slots.slots[index];
+    struct slot *slot = &session->slots.slots[index];
 
     switch (slot_get(slot)) {
     case SLOT_ASKED:
-        slot_wipe_key(channel, index);
-        slot_set(&channel->slots, slot, SLOT_ABANDONED);
+        slot_wipe_key(session, index);
+        slot_set(&session->slots, slot, SLOT_ABANDONED);
         break;
     case SLOT_OPEN:
-        slot_close(channel, index);
+        slot_close(session, index);
         break;
     case SLOT_REFUSED:
-        slot_set(&channel->slots, slot, SLOT_FREE);
+        slot_set(&session->slots, slot, SLOT_FREE);
         break;
     case SLOT_FREE:
     case SLOT_ABANDONED:
@@ -98,53 +98,53 @@ static void slot_release_index(struct channel *channel, uint32_t index)
     }
 }
 
-static int slot_take_answer(struct channel *channel, const struct message *m)
+static int slot_take_answer(struct session *session, const struct message *m)
 {
     struct message_stream_reply reply = m->u.stream_reply;
 
-    if (m->type != MESSAGE_STREAM_REPLY || reply.stream >= channel->slots.n_slots)
+    if (m->type != MESSAGE_STREAM_REPLY || reply.stream >= session->slots.n_slots)
         return -EBADMSG;
-    struct slot *slot = &channel->slots.slots[reply.stream];
+    struct slot *slot = &session->slots.slots[reply.stream];
     enum slot_state state = slot_get(slot);
     if ((state != SLOT_ASKED && state != SLOT_ABANDONED) || m->serial != slot->serial)
         return -EBADMSG;
-    slot_wipe_key(channel, reply.stream);
+    slot_wipe_key(session, reply.stream);
     if (state == SLOT_ASKED)
-        slot_set(&channel->slots, slot, reply.reason == MESSAGE_OK ? SLOT_OPEN : SLOT_REFUSED);
+        slot_set(&session->slots, slot, reply.reason == MESSAGE_OK ? SLOT_OPEN : SLOT_REFUSED);
     else if (reply.reason == MESSAGE_OK)
-        slot_close(channel, reply.stream);
+        slot_close(session, reply.stream);
     else
-        slot_set(&channel->slots, slot, SLOT_FREE);
+        slot_set(&session->slots, slot, SLOT_FREE);
     return 0;
 }
 
-static void slot_read_answers(struct channel *channel)
+static void slot_read_answers(struct session *session)
 {
-    while (channel->control >= 0) {
+    while (session->control >= 0) {
         struct message m;
-        int r = packet_read(channel->control, MESSAGE_FRONT_TO_CLIENT, &m);
+        int r = packet_read(session->control, MESSAGE_FRONT_TO_CLIENT, &m);
         if (r == -EAGAIN)
             return;
         if (r == 0)
-            r = slot_take_answer(channel, &m);
+            r = slot_take_answer(session, &m);
         if (r < 0)
-            channel_fail(channel, r);
+            session_fail(session, r);
     }
 }
 
-void slot_sweep(struct channel *channel)
+void slot_sweep(struct session *session)
 {
-    struct slot_table *table = &channel->slots;
+    struct slot_table *table = &session->slots;
     bool look = atomic_exchange_explicit(&table->any_let_go, false, memory_order_acquire);
 
-    for (uint32_t i = 0; i < table->n_slots && channel->control >= 0; i++) {
+    for (uint32_t i = 0; i < table->n_slots && session->control >= 0; i++) {
         struct slot *slot = &table->slots[i];
         uint32_t lease = atomic_load_explicit(&slot->lease, memory_order_relaxed);
         if (look && lease != 0 &&
             atomic_load_explicit(&slot->let_go, memory_order_relaxed) == lease)
-            slot_release_index(channel, i);
+            slot_release_index(session, i);
         else if (slot_get(slot) == SLOT_CLOSING)
-            slot_close(channel, i);
+            slot_close(session, i);
     }
 }
 
@@ -159,18 +159,18 @@ static int slot_find_free(const struct slot_table *table, uint32_t *ret)
     return -EUSERS;
 }
 
-int slot_ask(struct channel *channel, enum algorithm_id algorithm, const uint8_t *key,
+int slot_ask(struct session *session, enum algorithm_id algorithm, const uint8_t *key,
              struct slot_lease *ret)
 {
-    struct slot_table *table = &channel->slots;
+    struct slot_table *table = &session->slots;
     struct message m = {.type = MESSAGE_STREAM_OPEN, .u.stream_open.algorithm = algorithm};
     uint32_t index;
 
     if (table->n_unsettled > 0) {
-        slot_sweep(channel);
-        slot_read_answers(channel);
+        slot_sweep(session);
+        slot_read_answers(session);
     }
-    if (channel->control < 0)
+    if (session->control < 0)
         return -ENODATA;
     int r = slot_find_free(table, &index);
     if (r < 0)
@@ -179,12 +179,12 @@ int slot_ask(struct channel *channel, enum algorithm_id algorithm, const uint8_t
     uint32_t lease = slot_next_lease();
     m.serial = lease;
     m.u.stream_open.stream = index;
-    memcpy(shm_stream(&channel->map, index)->key, key, algorithm_get(algorithm)->n_key);
-    r = packet_write(channel->control, &m);
+    memcpy(shm_stream(&session->map, index)->key, key, algorithm_get(algorithm)->n_key);
+    r = packet_write(session->control, &m);
     if (r < 0) {
-        slot_wipe_key(channel, index);
+        slot_wipe_key(session, index);
         if (r != -EAGAIN)
-            channel_fail(channel, r);
+            session_fail(session, r);
         return r;
     }
     slot->serial = m.serial;
@@ -205,24 +205,24 @@ enum slot_state slot_peek(const struct slot_table *table, const struct slot_leas
     return slot_get(slot);
 }
 
-enum slot_state slot_look(struct channel *channel, const struct slot_lease *lease)
+enum slot_state slot_look(struct session *session, const struct slot_lease *lease)
 {
-    enum slot_state state = slot_peek(&channel->slots, lease);
+    enum slot_state state = slot_peek(&session->slots, lease);
 
     if (state != SLOT_ASKED)
         return state;
-    slot_read_answers(channel);
-    state = slot_peek(&channel->slots, lease);
-    const struct slot *slot = &channel->slots.slots[lease->index];
-    if (state == SLOT_ASKED && clock_now_ms() - slot->asked_ms > channel->deadline_ms)
+    slot_read_answers(session);
+    state = slot_peek(&session->slots, lease);
+    const struct slot *slot = &session->slots.slots[lease->index];
+    if (state == SLOT_ASKED && clock_now_ms() - slot->asked_ms > session->deadline_ms)
         return SLOT_REFUSED;
     return state;
 }
 
-void slot_release(struct channel *channel, struct slot_lease *lease)
+void slot_release(struct session *session, struct slot_lease *lease)
 {
-    if (slot_peek(&channel->slots, lease) != SLOT_FREE)
-        slot_release_index(channel, lease->index);
+    if (slot_peek(&session->slots, lease) != SLOT_FREE)
+        slot_release_index(session, lease->index);
     lease->lease = 0;
 }
 
@@ -230,15 +230,15 @@ void slot_let_go(struct slot_lease *lease)
 {
     if (lease->lease == 0)
         return;
-    struct channel *channel = channel_acquire();
-    if (channel) {
-        slot_release(channel, lease);
-        channel_release(channel);
+    struct session *session = session_acquire();
+    if (session) {
+        slot_release(session, lease);
+        session_release(session);
         return;
     }
     // In use by another thread, or gone; if it is another process's, our copy of its table is of
     // no consequence.
-    struct slot_table *table = channel_slots();
+    struct slot_table *table = session_slots();
     struct slot *slot = &table->slots[lease->index];
     if (slot_peek(table, lease) != SLOT_FREE) {
         atomic_store_explicit(&slot->let_go, lease->lease, memory_order_relaxed);

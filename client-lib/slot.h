@@ -24,7 +24,7 @@
 #include "algorithm.h"
 #include "shm.h"
 
-struct channel;
+struct session;
 
 enum slot_state {
     SLOT_FREE, // also: the lease fits nothing
@@ -62,18 +62,18 @@ void slot_table_reset(struct slot_table *table, uint32_t n_slots);
 
 // Asks the daemon to take a key. 0 with the lease (ASKED); -EUSERS: every number is taken; or the
 // error of the write (-EAGAIN: the daemon does not read). The channel may be lost afterwards.
-int slot_ask(struct channel *channel, enum algorithm_id algorithm, const uint8_t *key,
+int slot_ask(struct session *session, enum algorithm_id algorithm, const uint8_t *key,
              struct slot_lease *ret);
 
 // How the lease stands, after a look for an answer if one is due. An answer that is due longer than
 // the deadline is a refusal. The channel may be lost afterwards.
-enum slot_state slot_look(struct channel *channel, const struct slot_lease *lease);
+enum slot_state slot_look(struct session *session, const struct slot_lease *lease);
 
 // Gives the lease back.
-void slot_release(struct channel *channel, struct slot_lease *lease);
+void slot_release(struct session *session, struct slot_lease *lease);
 
 // Does what others have let go, and writes what could not be written before.
-void slot_sweep(struct channel *channel);
+void slot_sweep(struct session *session);
 
 // For anybody, with or without the channel; waits for nobody.
 

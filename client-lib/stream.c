@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "channel.h"
+#include "session.h"
 #include "counters.h"
 #include "cryptod.h"
 #include "lane.h"
@@ -161,7 +161,7 @@ int stream_crypt_software(struct cryptod_stream *stream, uint8_t *out, const uin
     uint64_t before =
         atomic_fetch_add_explicit(&counters_process.software_bytes, n_bytes, memory_order_relaxed);
     if (before >> STREAM_REPORT_SHIFT != (before + n_bytes) >> STREAM_REPORT_SHIFT)
-        channel_report();
+        session_report();
     return 0;
 }
 

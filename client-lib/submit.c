@@ -20,7 +20,7 @@ struct submit_piece {
     uint32_t n_bytes;
 };
 
-// Published and not yet copied out: the last n pieces before channel->sequence.
+// Published and not yet copied out: the last n pieces before session->sequence.
 struct submit_flight {
     struct submit_piece pieces[HANDSHAKE_SLOTS];
     uint32_t n;
@@ -28,34 +28,34 @@ struct submit_flight {
     uint8_t iv[ALGORITHM_IV_LEN_MAX]; // of the piece after them
 };
 
-static bool submit_is_done(const struct channel *channel, uint32_t sequence)
+static bool submit_is_done(const struct session *session, uint32_t sequence)
 {
-    return atomic_load_explicit(&shm_done(&channel->map, sequence)->sequence,
+    return atomic_load_explicit(&shm_done(&session->map, sequence)->sequence,
                                 memory_order_acquire) == sequence + 1;
 }
 
-bool submit_is_ready(struct channel *channel)
+bool submit_is_ready(struct session *session)
 {
-    while (channel->outstanding > 0 &&
-           submit_is_done(channel, channel->sequence - channel->outstanding))
-        channel->outstanding--;
-    return channel->outstanding == 0;
+    while (session->outstanding > 0 &&
+           submit_is_done(session, session->sequence - session->outstanding))
+        session->outstanding--;
+    return session->outstanding == 0;
 }
 
 // 0; -EAGAIN: nothing within the deadline; or what a lost channel says.
-static int bell_read(const struct channel *channel)
+static int bell_read(const struct session *session)
 {
     uint8_t byte;
-    ssize_t n = read(channel->bell, &byte, 1);
+    ssize_t n = read(session->bell, &byte, 1);
 
     if (n == 0)
         return -ENODATA;
     return n < 0 && errno != EINTR ? -errno : 0;
 }
 
-static int bell_wait(const struct channel *channel, uint64_t left_ms)
+static int bell_wait(const struct session *session, uint64_t left_ms)
 {
-    struct pollfd item = {.fd = channel->bell, .events = POLLIN};
+    struct pollfd item = {.fd = session->bell, .events = POLLIN};
     struct timespec left = {.tv_sec = (time_t)(left_ms / 1000u),
                             .tv_nsec = (long)(left_ms % 1000u) * 1000000L};
     int n = ppoll(&item, 1, &left, NULL);
@@ -64,56 +64,56 @@ static int bell_wait(const struct channel *channel, uint64_t left_ms)
         return -EAGAIN;
     if (n < 0)
         return errno == EINTR ? 0 : -errno;
-    return bell_read(channel);
+    return bell_read(session);
 }
 
 // Sleeps until the request is done. 0, -EAGAIN after the deadline, or what a lost channel says.
-static int submit_sleep(const struct channel *channel, uint32_t sequence)
+static int submit_sleep(const struct session *session, uint32_t sequence)
 {
-    struct shm_header *header = shm_header(&channel->map);
+    struct shm_header *header = shm_header(&session->map);
     uint64_t until_ms = 0;
 
     for (;;) {
         shm_wait_begin(&header->client_waits);
-        if (submit_is_done(channel, sequence)) {
+        if (submit_is_done(session, sequence)) {
             shm_wait_end(&header->client_waits);
             return 0;
         }
         int r;
         if (until_ms == 0) {
-            r = bell_read(channel); // bounded by the socket's own timeout
+            r = bell_read(session); // bounded by the socket's own timeout
         } else {
             uint64_t now = clock_now_ms();
-            r = now < until_ms ? bell_wait(channel, until_ms - now) : -EAGAIN;
+            r = now < until_ms ? bell_wait(session, until_ms - now) : -EAGAIN;
         }
-        if (submit_is_done(channel, sequence))
+        if (submit_is_done(session, sequence))
             return 0;
         if (r < 0)
             return r;
         // Woken for an older request or by a signal: from here on the clock counts.
         if (until_ms == 0)
-            until_ms = clock_now_ms() + channel->deadline_ms;
+            until_ms = clock_now_ms() + session->deadline_ms;
     }
 }
 
-static int submit_wait(const struct channel *channel, uint32_t sequence)
+static int submit_wait(const struct session *session, uint32_t sequence)
 {
-    for (uint32_t i = 0; !submit_is_done(channel, sequence); i++) {
-        if (i >= channel->spins)
-            return submit_sleep(channel, sequence);
+    for (uint32_t i = 0; !submit_is_done(session, sequence); i++) {
+        if (i >= session->spins)
+            return submit_sleep(session, sequence);
         relax();
     }
     return 0;
 }
 
 // 0, or what a lost channel says.
-static int submit_ring(const struct channel *channel)
+static int submit_ring(const struct session *session)
 {
     static const uint8_t byte = 1;
 
-    if (!shm_must_ring(&shm_header(&channel->map)->engine_waits))
+    if (!shm_must_ring(&shm_header(&session->map)->engine_waits))
         return 0;
-    while (write(channel->bell, &byte, 1) < 0) {
+    while (write(session->bell, &byte, 1) < 0) {
         if (errno == EAGAIN)
             return 0; // full of rings that are not heard yet
         if (errno != EINTR)
@@ -132,13 +132,13 @@ static void submit_next_iv(const struct submit_job *job, const uint8_t *cipherte
         memcpy(iv, ciphertext + n_bytes - job->n_block, job->n_block);
 }
 
-static int submit_publish(struct channel *channel, const struct submit_job *job,
+static int submit_publish(struct session *session, const struct submit_job *job,
                           struct submit_flight *flight)
 {
     const uint8_t *in = job->in + flight->n_ahead;
     size_t left = job->n_bytes - flight->n_ahead;
     uint32_t n_bytes = left < SHM_SLOT_SIZE ? (uint32_t)left : SHM_SLOT_SIZE;
-    uint32_t sequence = channel->sequence;
+    uint32_t sequence = session->sequence;
     struct submit_piece *piece = &flight->pieces[sequence % HANDSHAKE_SLOTS];
     struct shm_request request = {
         .sequence = sequence,
@@ -150,33 +150,33 @@ static int submit_publish(struct channel *channel, const struct submit_job *job,
     memcpy(request.iv, flight->iv, sizeof request.iv);
     memcpy(piece->iv, flight->iv, sizeof piece->iv);
     piece->n_bytes = n_bytes;
-    memcpy(shm_data(&channel->map, sequence), in, n_bytes);
-    *shm_request(&channel->map, sequence) = request;
-    channel->sequence = sequence + 1;
+    memcpy(shm_data(&session->map, sequence), in, n_bytes);
+    *shm_request(&session->map, sequence) = request;
+    session->sequence = sequence + 1;
     flight->n++;
     flight->n_ahead += n_bytes;
     if (job->mode == ALGORITHM_CTR || !job->encrypt)
         submit_next_iv(job, in, n_bytes, flight->iv);
-    atomic_store_explicit(&shm_header(&channel->map)->submitted, sequence + 1,
+    atomic_store_explicit(&shm_header(&session->map)->submitted, sequence + 1,
                           memory_order_release);
-    return submit_ring(channel);
+    return submit_ring(session);
 }
 
 // Waits for the oldest piece and copies it out.
-static int submit_collect(struct channel *channel, struct submit_job *job,
+static int submit_collect(struct session *session, struct submit_job *job,
                           struct submit_flight *flight)
 {
-    uint32_t sequence = channel->sequence - flight->n;
+    uint32_t sequence = session->sequence - flight->n;
     const struct submit_piece *piece = &flight->pieces[sequence % HANDSHAKE_SLOTS];
     uint32_t n_bytes = piece->n_bytes;
 
-    int r = submit_wait(channel, sequence);
+    int r = submit_wait(session, sequence);
     if (r < 0)
         return r == -EAGAIN ? -ETIMEDOUT : r;
-    int32_t result = __atomic_load_n(&shm_done(&channel->map, sequence)->result, __ATOMIC_RELAXED);
+    int32_t result = __atomic_load_n(&shm_done(&session->map, sequence)->result, __ATOMIC_RELAXED);
     if (result != 0)
         return -EIO;
-    memcpy(job->out, shm_data(&channel->map, sequence), n_bytes);
+    memcpy(job->out, shm_data(&session->map, sequence), n_bytes);
     if (job->mode == ALGORITHM_CBC && job->encrypt)
         submit_next_iv(job, job->out, n_bytes, flight->iv);
     job->out += n_bytes;
@@ -193,23 +193,23 @@ static int submit_collect(struct channel *channel, struct submit_job *job,
 }
 
 // What is left of a flight may still be written by the engine: no new request until it is done.
-static int submit_give_up(struct channel *channel, const struct submit_flight *flight, int error)
+static int submit_give_up(struct session *session, const struct submit_flight *flight, int error)
 {
     counters_add(&counters_process.fallbacks, 1);
-    channel->outstanding = flight->n;
+    session->outstanding = flight->n;
     if (error == -EIO)
         return error;
     if (error != -ETIMEDOUT) {
-        channel_fail(channel, error);
+        session_fail(session, error);
         return -EPIPE;
     }
     counters_add(&counters_process.timeouts, 1);
-    if (++channel->deadlines >= SUBMIT_DEADLINES_MAX)
-        channel_fail(channel, error);
+    if (++session->deadlines >= SUBMIT_DEADLINES_MAX)
+        session_fail(session, error);
     return error;
 }
 
-int submit_run(struct channel *channel, struct submit_job *job)
+int submit_run(struct session *session, struct submit_job *job)
 {
     bool chained =
         job->mode == ALGORITHM_CBC && job->encrypt; // each IV comes from the result before
@@ -220,9 +220,9 @@ int submit_run(struct channel *channel, struct submit_job *job)
     memcpy(flight.iv, job->iv, sizeof flight.iv);
     while (r == 0 && job->n_bytes > 0) {
         while (r == 0 && flight.n < window && flight.n_ahead < job->n_bytes)
-            r = submit_publish(channel, job, &flight);
+            r = submit_publish(session, job, &flight);
         if (r == 0)
-            r = submit_collect(channel, job, &flight);
+            r = submit_collect(session, job, &flight);
     }
-    return r < 0 ? submit_give_up(channel, &flight, r) : 0;
+    return r < 0 ? submit_give_up(session, &flight, r) : 0;
 }

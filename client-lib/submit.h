@@ -7,7 +7,7 @@
 #ifndef CRYPTOD_CLIENT_SUBMIT_H
 #define CRYPTOD_CLIENT_SUBMIT_H
 
-#include "channel.h"
+#include "session.h"
 
 struct submit_job {
     uint32_t stream;
@@ -21,10 +21,10 @@ struct submit_job {
 };
 
 // Whether requests may be submitted: not while any is outstanding that a deadline passed for.
-bool submit_is_ready(struct channel *channel);
+bool submit_is_ready(struct session *session);
 
 // Does the job, or as much of its beginning as goes well: what is left in it is the caller's to do.
 // 0; -ETIMEDOUT: a deadline passed; -EPIPE: the channel is lost; else what the engine said.
-int submit_run(struct channel *channel, struct submit_job *job);
+int submit_run(struct session *session, struct submit_job *job);
 
 #endif

@@ -4,10 +4,9 @@
 // Guarantees: nobody waits for the channel (whoever finds it in use goes on in software); a forked
 // child never writes to its parent's descriptors or memory; after opening, only read, write, ppoll,
 // close, munmap, futex and clock_gettime are called.
-#ifndef CRYPTOD_CLIENT_CHANNEL_H
-#define CRYPTOD_CLIENT_CHANNEL_H
+#ifndef CRYPTOD_CLIENT_SESSION_H
+#define CRYPTOD_CLIENT_SESSION_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +16,8 @@
 #include "handshake.h"
 #include "shm.h"
 #include "slot.h"
-#include "wire.h"
 
-struct channel {
+struct session {
     // Owned by whoever holds the channel.
     int control; // -1: no channel
     int bell;
@@ -40,22 +38,22 @@ struct channel {
 
 // Takes the channel if it is open, this process's own and not in use; else NULL. No system call
 // but, when another thread has left a message to be sent, that write().
-struct channel *channel_acquire(void);
-void channel_release(struct channel *channel);
+struct session *session_acquire(void);
+void session_release(struct session *session);
 
 // Whether a channel is open and offers this lane (MESSAGE_LANE_*) for the algorithm. No system
 // call. ret_min: least bytes of a request; ret_threshold: bytes that make a stream bulk.
-bool channel_offers_lane(enum algorithm_id algorithm, uint32_t lane, uint32_t *ret_min,
+bool session_offers_lane(enum algorithm_id algorithm, uint32_t lane, uint32_t *ret_min,
                          uint32_t *ret_threshold);
 
 // For slot_let_go(), which may not wait for the channel.
-struct slot_table *channel_slots(void);
+struct slot_table *session_slots(void);
 
 // The holder's: the channel is lost. error: the errno that showed it; descriptors that do not look
 // like our own any more (anything but an end of file or a deadline) are left alone.
-void channel_fail(struct channel *channel, int error);
+void session_fail(struct session *session, int error);
 
 // The daemon's statistics learn what this process has done without it.
-void channel_report(void);
+void session_report(void);
 
 #endif
