@@ -5,14 +5,12 @@
 #define CRYPTOD_FRONT_ACCEPTOR_H
 
 #include <event2/event_struct.h>
-#include <stdbool.h>
 
 struct front;
 
 struct acceptor {
     struct front *front;
     int fd; // owned; -1: none
-    bool started;
     struct event event;
     struct event resume_timer; // pending while the acceptor rests
 };

@@ -33,9 +33,13 @@ struct relay_item { // a message that waits; small, because many may
     } u;
 };
 
+// error 0: there is no more to say.
 static void relay_fail(struct relay *relay, const char *what, int error)
 {
-    log_error("engine: %s: %s", what, strerror(-error));
+    if (error == 0)
+        log_error("the engine %s", what);
+    else
+        log_error("the engine %s: %s", what, strerror(-error));
     front_stop(relay->front, EXIT_FAILURE);
 }
 
@@ -107,7 +111,7 @@ static void relay_on_writable(evutil_socket_t fd, short what, void *data)
         if (r == -EAGAIN)
             return;
         if (r < 0) {
-            relay_fail(relay, "cannot send", r);
+            relay_fail(relay, "cannot be told anything", r);
             return;
         }
         relay_drop_head(relay);
@@ -138,7 +142,7 @@ static void relay_dispatch(struct relay *relay, const struct message *m)
             return;
         }
     }
-    relay_fail(relay, "unexpected message", -EBADMSG);
+    relay_fail(relay, "sends what it must not", 0);
 }
 
 static void relay_on_readable(evutil_socket_t fd, short what, void *data)
@@ -152,7 +156,8 @@ static void relay_on_readable(evutil_socket_t fd, short what, void *data)
         if (r == -EAGAIN)
             return;
         if (r < 0) {
-            relay_fail(relay, r == -ENODATA ? "is gone" : "cannot receive", r);
+            relay_fail(relay, r == -ENODATA ? "is gone" : "cannot be understood",
+                       r == -ENODATA ? 0 : r);
             return;
         }
         relay_dispatch(relay, &m); // the table gives no message of the engine a descriptor
@@ -248,7 +253,7 @@ void relay_channel_remove(struct relay *relay, uint32_t channel)
     };
     int r = relay_put(relay, &item);
     if (r < 0)
-        relay_fail(relay, "cannot remove a channel", r);
+        relay_fail(relay, "cannot be told to remove a channel", r);
 }
 
 void relay_stream_close(struct relay *relay, uint32_t channel, uint32_t stream)
@@ -261,5 +266,5 @@ void relay_stream_close(struct relay *relay, uint32_t channel, uint32_t stream)
     };
     int r = relay_put(relay, &item);
     if (r < 0)
-        relay_fail(relay, "cannot close a stream", r);
+        relay_fail(relay, "cannot be told to close a stream", r);
 }
