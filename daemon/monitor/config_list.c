@@ -105,11 +105,10 @@ static int list_next_word(const char **text, char ret[LIST_WORD_MAX], char *ret_
     return n > 0;
 }
 
-static int list_add_id(uint32_t *ids, uint32_t *n, uint32_t id, char *ret_why)
+static int list_add_id(uint32_t *ids, uint32_t first, uint32_t *n, uint32_t id, char *ret_why)
 {
     if (*n == MESSAGE_IDS_MAX) {
-        snprintf(ret_why, CONFIG_WHY_MAX, "too many names: at most %u together with 'group'",
-                 MESSAGE_IDS_MAX);
+        snprintf(ret_why, CONFIG_WHY_MAX, "more than %u names", MESSAGE_IDS_MAX - first);
         return -EINVAL;
     }
     ids[(*n)++] = id;
@@ -127,7 +126,7 @@ int config_parse_users(const struct config_key *key, const char *value, struct c
     while ((r = list_next_word(&value, word, ret_why)) > 0) {
         r = list_find_uid(word, &user, ret_why);
         if (r == 0)
-            r = list_add_id(config->uids, &config->n_uids, user.uid, ret_why);
+            r = list_add_id(config->uids, 0, &config->n_uids, user.uid, ret_why);
         if (r < 0)
             break;
     }
@@ -145,7 +144,7 @@ int config_parse_groups(const struct config_key *key, const char *value, struct 
     while ((r = list_next_word(&value, word, ret_why)) > 0) {
         r = config_group_find(word, &gid, ret_why);
         if (r == 0)
-            r = list_add_id(config->gids, &config->n_gids, gid, ret_why);
+            r = list_add_id(config->gids, 1, &config->n_gids, gid, ret_why);
         if (r < 0)
             break;
     }
