@@ -70,7 +70,23 @@ Test(message_table, info_knows_no_other_type)
     cr_expect_eq(message_info(UINT32_MAX), NULL);
 }
 
-// Each row of the manual's tables is `.It NAME Ta type Ta bytes Ta descriptors Ta ...`.
+// "client to front, engine to front", as the manual writes it.
+static void directions_text(uint32_t directions, char ret[128])
+{
+    static const char *const names[] = {"client to front", "front to client", "front to engine",
+                                        "engine to front", "monitor to role", "role to monitor"};
+
+    ret[0] = 0;
+    for (unsigned i = 0; i < 6; i++) {
+        if ((directions & 1u << i) == 0)
+            continue;
+        if (ret[0])
+            strcat(ret, ", ");
+        strcat(ret, names[i]);
+    }
+}
+
+// Each row of the manual's tables is `.It NAME Ta type Ta bytes Ta descriptors Ta directions`.
 Test(message_table, manual_documents_each_type)
 {
     FILE *file = fopen("man/cryptod-protocol.7", "re");
@@ -83,9 +99,10 @@ Test(message_table, manual_documents_each_type)
     fclose(file);
     EACH_ROW(row)
     {
-        char want[128];
-        snprintf(want, sizeof want, "\n.It %s Ta %u Ta %u Ta %u Ta ", row->info.name, row->type,
-                 row->info.n_bytes, row->info.n_fds);
+        char want[256], directions[128];
+        directions_text(row->info.directions, directions);
+        snprintf(want, sizeof want, "\n.It %s Ta %u Ta %u Ta %u Ta %s\n", row->info.name, row->type,
+                 row->info.n_bytes, row->info.n_fds, directions);
         cr_expect_neq(strstr(text, want), NULL, "not in the manual: %s", want + 1);
     }
 }
