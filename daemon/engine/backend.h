@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The one interface between the engine and whatever does the work: the kernel's AF_ALG (backend_afalg.c), OpenSSL
-// on this CPU (backend_cpu.c), and for tests a backend that fails on order (backend_fault.c).
-// Knows nothing of channels, rings, clients or messages.
+// The one interface between the engine and whatever does the work: the kernel's AF_ALG
+// (backend_afalg.c), OpenSSL on this CPU (backend_cpu.c), and for tests a backend that fails on
+// order (backend_fault.c). Knows nothing of channels, rings, clients or messages.
 //
-// Threads: probe and open are called by the engine's main thread; crypt, keystream and close by any worker.
-// One key may be used by several workers at once. Everything is blocking.
+// Threads: probe and open are called by the engine's main thread; crypt, keystream and close by any
+// worker. One key may be used by several workers at once. Everything is blocking.
 #ifndef CRYPTOD_DAEMON_BACKEND_H
 #define CRYPTOD_DAEMON_BACKEND_H
 
@@ -21,6 +21,7 @@ struct backend_key; // a key set in it ("tfm" in the kernel's words)
 struct backend_probe {
     int error;       // 0: works; else a negative errno of the first call that failed
     bool hardware;   // an engine, not this machine's CPU
+    bool denied;     // its driver is on the deny list; error is set too
     char driver[64]; // "cbc-aes-aesni", "OpenSSL 3.0.15"
     char text[128];  // why not, in words; empty if it works
 };
@@ -41,12 +42,13 @@ struct backend_ops {
     // Finds out about one algorithm; never fails, the answer says why not.
     void (*probe)(struct backend *backend, enum algorithm_id algorithm, struct backend_probe *ret);
 
-    // Sets a key of the algorithm's length. 0 or a negative errno (-ENOENT: refused; -EUSERS: no more keys).
+    // Sets a key of the algorithm's length. 0 or a negative errno (-ENOENT: refused; -EUSERS: no
+    // more keys).
     int (*open)(struct backend *backend, enum algorithm_id algorithm, const uint8_t *key,
                 struct backend_key **ret);
 
-    // n_bytes from in to out (equal allowed), at most 64 KiB, a multiple of the algorithm's block, with this IV.
-    // 0 or a negative errno; after an error out is undefined.
+    // n_bytes from in to out (equal allowed), at most 64 KiB, a multiple of the algorithm's block,
+    // with this IV. 0 or a negative errno; after an error out is undefined.
     int (*crypt)(struct backend_key *key, bool encrypt, const uint8_t iv[16], uint8_t *out,
                  const uint8_t *in, size_t n_bytes);
 

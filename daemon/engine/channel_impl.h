@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// The inside of a channel, for channel.c (life and streams) and channel_ring.c (ring and requests)
+// alone.
+#ifndef CRYPTOD_DAEMON_CHANNEL_IMPL_H
+#define CRYPTOD_DAEMON_CHANNEL_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "channel.h"
+
+struct request {
+    struct fair_item item; // first: the queue hands it back
+    struct channel *channel;
+    struct key *key; // NULL: its stream was closed
+    uint32_t sequence;
+    uint32_t n_bytes;
+    bool encrypt;
+    uint8_t iv[ALGORITHM_IV_LEN_MAX];
+    _Atomic bool busy; // waits or runs
+};
+
+struct stream {
+    struct key *key;
+    bool was_open; // at some time
+};
+
+struct channel {
+    _Atomic uint32_t n_refs;
+    _Atomic bool dead;
+    uint32_t number;
+    uint32_t uid;
+    uint32_t pid;
+    int bell;
+    struct shm_map map;
+    struct fair_queue *queue;
+    struct fair_user *user;
+    const char *fault; // written before dead
+    struct statistics statistics;
+    uint32_t taken;        // requests collected, modulo 2^32; the collecting worker's
+    pthread_mutex_t mutex; // the streams
+    uint32_t n_open;
+    struct stream streams[SHM_STREAMS_MAX];
+    struct request requests[]; // one a slot
+};
+
+#endif

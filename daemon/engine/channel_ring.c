@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// A channel's ring and its requests. Guarantees: no value from the client is used before it was
+// copied and checked; a slot has one request at a time; nothing is allocated. Must not open or
+// close anything.
+#include "channel.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "channel_impl.h"
+
+static bool is_dead(const struct channel *channel)
+{
+    return atomic_load_explicit(&channel->dead, memory_order_acquire);
+}
+
+// ---------------------------------------------------------------- the ring
+
+// The one read of a request. Volatile, or a compiler might look at a field again after it was
+// checked.
+static void copy_request(const struct shm_map *map, uint32_t sequence, struct shm_request *ret)
+{
+    const volatile uint64_t *from = (const volatile void *)shm_request(map, sequence);
+    uint64_t words[sizeof(*ret) / sizeof(uint64_t)];
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        words[i] = from[i];
+    memcpy(ret, words, sizeof(*ret));
+}
+
+static bool is_zero(const uint8_t *bytes, size_t n)
+{
+    uint8_t all = 0;
+
+    for (size_t i = 0; i < n; i++)
+        all |= bytes[i];
+    return all == 0;
+}
+
+// What can be said of a request without its stream. NULL, or what is wrong with it.
+static const char *check_request(const struct channel *channel, const struct shm_request *asked)
+{
+    if (asked->sequence != channel->taken)
+        return "a request out of sequence";
+    if (asked->stream >= channel->map.n_streams)
+        return "a request for a stream out of range";
+    if (asked->operation != SHM_OP_ENCRYPT && asked->operation != SHM_OP_DECRYPT)
+        return "a request for an unknown operation";
+    if (asked->n_bytes == 0 || asked->n_bytes > SHM_SLOT_SIZE)
+        return "a request of a wrong length";
+    if (!is_zero(asked->reserved, sizeof(asked->reserved)))
+        return "a request with reserved bytes set";
+    return NULL;
+}
+
+// The key of the request's stream. A stream that was open once and is closed now gives none, and
+// the request fails alone: a close may overtake requests that the client has given up waiting for.
+static const char *find_key(struct channel *channel, const struct shm_request *asked,
+                            struct key **ret)
+{
+    const struct stream *stream = &channel->streams[asked->stream];
+    const char *fault = NULL;
+    struct key *key = NULL;
+
+    pthread_mutex_lock(&channel->mutex);
+    if (stream->key)
+        key = key_ref(stream->key);
+    else if (!stream->was_open)
+        fault = "a request for a stream that was never opened";
+    pthread_mutex_unlock(&channel->mutex);
+    if (key && asked->n_bytes % key_info(key)->n_block != 0) {
+        key_unref(key);
+        return "a request that is not a multiple of the block";
+    }
+    if (!fault)
+        *ret = key;
+    return fault;
+}
+
+static const char *take_request(struct channel *channel)
+{
+    struct request *request = &channel->requests[channel->taken % channel->map.n_slots];
+    struct shm_request asked;
+    const char *fault;
+
+    if (atomic_load_explicit(&request->busy, memory_order_acquire))
+        return "a request in a slot that is in use";
+    copy_request(&channel->map, channel->taken, &asked);
+    fault = check_request(channel, &asked);
+    if (!fault)
+        fault = find_key(channel, &asked, &request->key);
+    if (fault)
+        return fault;
+    request->sequence = asked.sequence;
+    request->n_bytes = asked.n_bytes;
+    request->encrypt = asked.operation == SHM_OP_ENCRYPT;
+    memcpy(request->iv, asked.iv, sizeof(request->iv));
+    atomic_store_explicit(&request->busy, true, memory_order_relaxed);
+    channel_ref(channel);
+    channel->taken++;
+    fair_queue_push(channel->queue, channel->user, &request->item);
+    return NULL;
+}
+
+static uint32_t count_pending(const struct channel *channel)
+{
+    return atomic_load_explicit(&shm_header(&channel->map)->submitted, memory_order_acquire) -
+           channel->taken;
+}
+
+int channel_collect(struct channel *channel)
+{
+    const char *fault = NULL;
+    uint32_t n;
+
+    if (is_dead(channel))
+        return 0;
+    n = count_pending(channel);
+    if (n > channel->map.n_slots)
+        fault = "more requests than slots";
+    for (uint32_t i = 0; i < n && !fault; i++)
+        fault = take_request(channel);
+    if (fault) {
+        channel->fault = fault;
+        channel_kill(channel);
+        return -EBADMSG;
+    }
+    return (int)n;
+}
+
+const char *channel_fault(const struct channel *channel)
+{
+    return is_dead(channel) ? channel->fault : NULL;
+}
+
+bool channel_has_work(const struct channel *channel)
+{
+    return count_pending(channel) != 0 && !is_dead(channel);
+}
+
+bool channel_begin_sleep(struct channel *channel)
+{
+    struct shm_header *header = shm_header(&channel->map);
+
+    shm_wait_begin(&header->engine_waits);
+    if (!channel_has_work(channel))
+        return true;
+    shm_wait_end(&header->engine_waits);
+    return false;
+}
+
+// MSG_DONTWAIT and not O_NONBLOCK: the client may have kept a copy of this end of the bell, with
+// which it could take the flag, and the packet that poll has promised, away.
+int channel_answer_bell(struct channel *channel)
+{
+    uint8_t byte;
+    ssize_t n = recv(channel->bell, &byte, sizeof(byte), MSG_DONTWAIT);
+
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return 0;
+    return -ENODATA;
+}
+
+// ---------------------------------------------------------------- requests
+
+static void complete(struct channel *channel, uint32_t sequence, int result)
+{
+    struct shm_done *done = shm_done(&channel->map, sequence);
+    const uint8_t byte = 1;
+
+    done->result = result;
+    atomic_store_explicit(&done->sequence, sequence + 1, memory_order_release);
+    // A full bell rings already, and a client that is gone needs none.
+    if (shm_must_ring(&shm_header(&channel->map)->client_waits))
+        (void)send(channel->bell, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static int crypt_request(struct request *request)
+{
+    struct channel *channel = request->channel;
+    int r;
+
+    if (!request->key)
+        return -ENOKEY;
+    r = key_crypt(request->key, request->encrypt, request->iv,
+                  shm_data(&channel->map, request->sequence), request->n_bytes);
+    if (r < 0)
+        statistics_add_error(&channel->statistics);
+    else
+        statistics_add(&channel->statistics, request->n_bytes);
+    return r;
+}
+
+// The request is free again, and not this thread's any more, before the client can know that it may
+// reuse the slot.
+static void release_request(struct request *request)
+{
+    struct key *key = request->key;
+
+    request->key = NULL;
+    atomic_store_explicit(&request->busy, false, memory_order_release);
+    key_unref(key);
+}
+
+void channel_run(struct fair_item *item)
+{
+    struct request *request = (struct request *)(void *)item;
+    struct channel *channel = request->channel;
+    const uint32_t sequence = request->sequence;
+    int result;
+
+    if (is_dead(channel)) {
+        channel_drop(item);
+        return;
+    }
+    result = crypt_request(request);
+    release_request(request);
+    complete(channel, sequence, result);
+    channel_unref(channel);
+}
+
+void channel_drop(struct fair_item *item)
+{
+    struct request *request = (struct request *)(void *)item;
+    struct channel *channel = request->channel;
+
+    release_request(request);
+    channel_unref(channel);
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// The engine: the only process that has crypto sockets and the keys of sessions. Here is how it
+// starts, in the order in which each step needs the powers that a later one gives up; control.c is
+// what it does then. Guarantees: no client's memory is mapped before the sandbox is on. Must not
+// read anything from a client itself.
+//
+// System calls in steady state (sandbox/policy_engine.c allows no others):
+//
+//   worker, per request    epoll_wait, recvfrom(MSG_DONTWAIT), sendto(MSG_DONTWAIT); futex when
+//   workers meet
+//     afalg                sendmsg, read
+//     fault                clock_nanosleep (or nanosleep)
+//   worker, between        write and read of its eventfd; clock_gettime where there is no vdso,
+//   while spinning thread start and end   clone, set_robust_list, rseq, mmap, mprotect,
+//   prctl(PR_SET_NAME), rt_sigprocmask, madvise,
+//                          munmap, futex, exit
+//   main loop              epoll_wait, epoll_ctl, recvmsg, sendmsg, read, write (log, eventfd),
+//   close, brk, futex a channel              getsockopt (bell), fcntl(F_GETFL, F_GET_SEALS), fstat,
+//   fstatfs, mmap(MAP_SHARED), madvise,
+//                          epoll_ctl, munmap, close
+//   a key of afalg         socket(AF_ALG), bind, setsockopt(SOL_ALG), accept, close; by libkcapi:
+//   uname; socket(AF_NETLINK,
+//                          NETLINK_CRYPTO), bind, getsockname, sendmsg, recvmsg; time where there
+//                          is no vdso; pipe, fcntl(F_SETPIPE_SZ, F_GETPIPE_SZ)
+//   the end                exit_group
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "kernel.h"
+#include "log.h"
+#include "offer.h"
+#include "role.h"
+#include "sandbox.h"
+
+#define FDS_WANTED 65536u // a key of afalg takes 4 and more, a channel 1
+
+struct engine {
+    struct message_role_config config;
+    struct offer offer;
+    struct control *control;
+};
+
+// The monitor ends the engine, and not the terminal that the monitor runs in.
+static void ignore_signals(void)
+{
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void raise_limit(int resource, const char *name, rlim_t wanted)
+{
+    struct rlimit limit;
+
+    if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
+        return;
+    if (limit.rlim_cur == RLIM_INFINITY || (wanted != RLIM_INFINITY && limit.rlim_cur >= wanted))
+        return;
+    limit.rlim_cur = wanted;
+    if (limit.rlim_max != RLIM_INFINITY && (wanted == RLIM_INFINITY || limit.rlim_max < wanted))
+        limit.rlim_max = wanted;
+    if (setrlimit((__rlimit_resource_t)resource, &limit) == 0)
+        return;
+    log_notice("limit %s stays as it is: %s", name, strerror(errno));
+}
+
+// ONFAULT: only what is used is locked, not each thread's whole stack. The limit goes first:
+// without CAP_IPC_LOCK, which goes later, a mapping over it would fail.
+static void lock_memory(void)
+{
+    struct rlimit limit;
+
+    raise_limit(RLIMIT_MEMLOCK, "memlock", RLIM_INFINITY);
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur != RLIM_INFINITY) {
+        log_notice("memory is not locked: keys could reach swap space (limit memlock)");
+        return;
+    }
+    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
+        log_notice("memory is not locked: keys could reach swap space: %s", strerror(errno));
+}
+
+static uint32_t choose_workers(uint32_t wanted)
+{
+    long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (wanted > 0)
+        return wanted < WORKER_COUNT_MAX ? wanted : WORKER_COUNT_MAX;
+    if (n_cpus < 2) // an engine works while the other worker prepares its next request
+        return 2;
+    return n_cpus < 16 ? (uint32_t)n_cpus : 16;
+}
+
+static int start(struct engine *engine)
+{
+    struct message_role_config *config = &engine->config;
+    const uint32_t n_workers = choose_workers(config->workers);
+    int r;
+
+    ignore_signals();
+    lock_memory();
+    raise_limit(RLIMIT_NOFILE, "nofile", FDS_WANTED);
+    r = offer_init(&engine->offer, config, n_workers);
+    if (r < 0) {
+        log_error("OpenSSL cannot be used: %s", strerror(-r));
+        return r;
+    }
+    offer_decide(&engine->offer, config->offload, config->request_min);
+    const struct control_settings settings = {
+        .config = config,
+        .offer = &engine->offer,
+        .n_workers = n_workers,
+        .front_fd = ROLE_FD_PEER,
+        .monitor_fd = ROLE_FD_MONITOR,
+    };
+    r = control_new(&settings, &engine->control);
+    if (r < 0)
+        log_error("cannot prepare to serve: %s", strerror(-r));
+    return r;
+}
+
+// From 7.3 on the kernel lets only CAP_NET_ADMIN bind to most algorithms (crypto.af_alg_restrict).
+static int go_into_sandbox(const struct message_role_config *config)
+{
+    int r = sandbox_drop_privileges(SANDBOX_ROOT_NOWHERE, config->uid, config->gid,
+                                    kernel_is_from(7, 3));
+
+    if (r < 0) {
+        log_error("cannot give up privileges: %s", strerror(-r));
+        return r;
+    }
+    r = sandbox_load(SANDBOX_ENGINE, sandbox_action_get());
+    if (r < 0)
+        log_error("cannot load the sandbox: %s", strerror(-r));
+    return r;
+}
+
+static int serve(struct engine *engine)
+{
+    int r;
+
+    offer_check_again(&engine->offer);
+    offer_decide(&engine->offer, engine->config.offload, engine->config.request_min);
+    r = control_start(engine->control);
+    if (r == 0)
+        r = role_send_ready();
+    if (r < 0) {
+        log_error("cannot start to serve: %s", strerror(-r));
+        return 1;
+    }
+    log_info("serving; AF_ALG: %s", engine->offer.afalg_text);
+    return control_run(engine->control);
+}
+
+int engine_main(void)
+{
+    static struct engine engine;
+    int r = sandbox_harden_process();
+    int status = 1;
+
+    if (r < 0) {
+        log_error("cannot harden the process: %s", strerror(-r));
+        return 1;
+    }
+    r = role_receive_config(ROLE_FD_PEER + 1, &engine.config);
+    if (r < 0) {
+        log_error("no configuration from the monitor: %s", strerror(-r));
+        return 1;
+    }
+    log_init("engine", engine.config.log_level);
+    if (start(&engine) == 0 && go_into_sandbox(&engine.config) == 0) {
+        status = serve(&engine);
+        // A worker that hangs holds keys and memory: the kernel takes them back, not we.
+        if (!control_stop(engine.control))
+            _exit(status);
+    }
+    control_free(engine.control);
+    offer_fini(&engine.offer);
+    explicit_bzero(&engine.config, sizeof(engine.config));
+    return status;
+}

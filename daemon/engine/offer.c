@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+// Guarantees: what is offered has given right bytes through the path that serves it. Must not know
+// clients.
+#include "offer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+#include "role.h"
+#include "selftest.h"
+
+#define SAY(row, ...) (void)snprintf((row)->text, sizeof((row)->text), __VA_ARGS__)
+
+// ---------------------------------------------------------------- finding out
+
+static void start_backend(struct offer *offer, const struct backend_ops *ops,
+                          const struct backend_settings *settings)
+{
+    struct offer_backend *backend = &offer->backends[offer->n_backends++];
+
+    backend->ops = ops;
+    backend->error = ops->init(settings, &backend->instance);
+    if (backend->error < 0)
+        log_warning("backend %s cannot start: %s", ops->name, strerror(-backend->error));
+}
+
+// The engine of the kernel and the fault backend earn trust; OpenSSL is the measure, and faults are
+// wanted.
+static bool must_be_compared(const struct offer_row *row)
+{
+    return row->backend->ops == &backend_afalg_ops;
+}
+
+static void compare_row(struct offer *offer, struct offer_row *row)
+{
+    int r = selftest_run(row->backend->ops, row->backend->instance, offer->reference.ops,
+                         offer->reference.instance, row->info);
+
+    if (r == 0)
+        return;
+    row->wrong = r == -EBADMSG;
+    row->probe.error = r;
+    (void)snprintf(row->probe.text, sizeof(row->probe.text),
+                   row->wrong ? "gives wrong results at start (%s)" : "does not work: %s",
+                   row->wrong ? "compared with OpenSSL" : strerrorname_np(-r));
+    log_warning("%s by %s (%s): %s", row->info->name, row->backend->ops->name, row->probe.driver,
+                row->probe.text);
+}
+
+static void probe_row(struct offer *offer, struct offer_row *row)
+{
+    struct offer_backend *backend = row->backend;
+
+    if (!backend->instance) {
+        row->probe.error = backend->error;
+        (void)snprintf(row->probe.text, sizeof(row->probe.text), "the backend cannot start: %s",
+                       strerror(-backend->error));
+        return;
+    }
+    backend->ops->probe(backend->instance, row->info->id, &row->probe);
+    if (row->probe.error == 0 && must_be_compared(row))
+        compare_row(offer, row);
+}
+
+// AF_ALG's own state: it can be used if it serves one algorithm at least; else the first reason
+// stands for all.
+static void sum_up_afalg(struct offer *offer)
+{
+    const struct offer_row *reason = NULL;
+
+    offer->afalg_error = -EOPNOTSUPP;
+    (void)snprintf(offer->afalg_text, sizeof(offer->afalg_text), "backend afalg is not configured");
+    for (uint32_t b = 0; b < offer->n_backends; b++) {
+        if (offer->backends[b].ops != &backend_afalg_ops)
+            continue;
+        for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
+            const struct offer_row *row = &offer->rows[a][b];
+
+            if (row->probe.error == 0) {
+                offer->afalg_error = 0;
+                (void)snprintf(offer->afalg_text, sizeof(offer->afalg_text), "AF_ALG works");
+                return;
+            }
+            if (!reason && row->info->kernel_name)
+                reason = row;
+        }
+    }
+    if (reason) {
+        offer->afalg_error = reason->probe.error;
+        memcpy(offer->afalg_text, reason->probe.text, sizeof(offer->afalg_text));
+    }
+}
+
+int offer_init(struct offer *offer, const struct message_role_config *config, uint32_t n_workers)
+{
+    const struct backend_settings settings = {
+        .deny_drivers = config->deny_drivers, .fault = config->fault, .workers = n_workers};
+
+    memset(offer, 0, sizeof(*offer));
+    offer->reference.ops = &backend_cpu_ops;
+    offer->reference.error = backend_cpu_ops.init(&settings, &offer->reference.instance);
+    if (offer->reference.error < 0)
+        return offer->reference.error;
+    if (config->backends & CONFIG_BACKEND_FAULT)
+        start_backend(offer, &backend_fault_ops, &settings);
+    if (config->backends & CONFIG_BACKEND_AFALG)
+        start_backend(offer, &backend_afalg_ops, &settings);
+    if (config->backends & CONFIG_BACKEND_CPU)
+        start_backend(offer, &backend_cpu_ops, &settings);
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
+        for (uint32_t b = 0; b < offer->n_backends; b++) {
+            offer->rows[a][b].info = algorithm_get(a);
+            offer->rows[a][b].backend = &offer->backends[b];
+            probe_row(offer, &offer->rows[a][b]);
+        }
+    }
+    sum_up_afalg(offer);
+    return 0;
+}
+
+void offer_fini(struct offer *offer)
+{
+    for (uint32_t b = 0; b < offer->n_backends; b++)
+        offer->backends[b].ops->fini(offer->backends[b].instance);
+    if (offer->reference.ops)
+        offer->reference.ops->fini(offer->reference.instance);
+    memset(offer, 0, sizeof(*offer));
+}
+
+// ---------------------------------------------------------------- in the sandbox
+
+static void fail_backend(struct offer *offer, uint32_t b, int error)
+{
+    const struct offer_backend *backend = &offer->backends[b];
+
+    log_error("backend %s works outside the sandbox only (%s): not used", backend->ops->name,
+              strerror(-error));
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
+        struct backend_probe *probe = &offer->rows[a][b].probe;
+
+        if (probe->error < 0)
+            continue;
+        probe->error = error;
+        (void)snprintf(probe->text, sizeof(probe->text),
+                       "works outside the engine's sandbox only (%s)", strerrorname_np(-error));
+    }
+}
+
+void offer_check_again(struct offer *offer)
+{
+    for (uint32_t b = 0; b < offer->n_backends; b++) {
+        const struct offer_row *row = NULL;
+        int r = 0;
+
+        for (uint32_t a = 0; a < ALGORITHM_COUNT && !row; a++)
+            if (offer->rows[a][b].probe.error == 0 && must_be_compared(&offer->rows[a][b]))
+                row = &offer->rows[a][b];
+        if (row)
+            r = selftest_run_one(row->backend->ops, row->backend->instance, offer->reference.ops,
+                                 offer->reference.instance, row->info);
+        if (r < 0)
+            fail_backend(offer, b, r);
+    }
+    sum_up_afalg(offer);
+}
+
+// ---------------------------------------------------------------- deciding
+
+static bool row_works(const struct offer_row *row)
+{
+    return row->probe.error == 0;
+}
+
+static bool row_can_be_faster(const struct offer_row *row)
+{
+    return row->backend->ops == &backend_afalg_ops;
+}
+
+static void measure_row(struct offer *offer, struct offer_row *row)
+{
+    int r;
+
+    if (row->measured)
+        return;
+    r = measure_request(row->backend->ops, row->backend->instance, offer->reference.ops,
+                        offer->reference.instance, row->info->id, &row->measure);
+    row->measured = r == 0;
+    if (r < 0)
+        log_warning("%s by %s: cannot be measured: %s", row->info->name, row->backend->ops->name,
+                    strerror(-r));
+}
+
+static unsigned mb_per_s(uint64_t took_ns)
+{
+    return (unsigned)(MEASURE_SIZE * UINT64_C(1000) / (took_ns > 0 ? took_ns : 1));
+}
+
+static void grant(struct offer_row *row, uint32_t lanes)
+{
+    row->state = MESSAGE_STATE_OFFERED;
+    row->lanes = lanes;
+}
+
+static void decline_or_grant_measured(struct offer *offer, struct offer_row *row)
+{
+    if (!row_can_be_faster(row)) {
+        SAY(row, "OpenSSL in the process is as fast");
+        return;
+    }
+    measure_row(offer, row);
+    if (!row->measured) {
+        SAY(row, "could not be measured");
+        return;
+    }
+    SAY(row, "64 KiB requests: %u MB/s, OpenSSL in the process: %u MB/s",
+        mb_per_s(row->measure.lane_ns), mb_per_s(row->measure.software_ns));
+    if (measure_gains(&row->measure))
+        grant(row, MESSAGE_LANE_REQUEST);
+}
+
+// The row that serves the algorithm.
+static void decide_first_row(struct offer *offer, struct offer_row *row, uint32_t offload)
+{
+    row->state = MESSAGE_STATE_DECLINED;
+    if (offload == CONFIG_OFFLOAD_OFF) {
+        SAY(row, "switched off (offload = off)");
+    } else if (row->info->mode == ALGORITHM_CHACHA) {
+        // Each packet of a session has an IV of its own, and is too small to pay for a request.
+        SAY(row, "done in the process");
+        if (offload == CONFIG_OFFLOAD_ALWAYS)
+            grant(row, MESSAGE_LANE_SOFTWARE);
+    } else if (offload == CONFIG_OFFLOAD_ALWAYS) {
+        SAY(row, "%s", row->probe.hardware ? "an engine of this machine" : "");
+        grant(row, MESSAGE_LANE_REQUEST);
+    } else {
+        decline_or_grant_measured(offer, row);
+    }
+}
+
+static void decide_row(struct offer *offer, struct offer_row *row, const struct offer_row *first,
+                       uint32_t offload)
+{
+    row->lanes = 0;
+    if (!row_works(row)) {
+        row->state = row->probe.denied ? MESSAGE_STATE_DENIED
+                     : row->wrong      ? MESSAGE_STATE_QUARANTINED
+                                       : MESSAGE_STATE_ABSENT;
+        SAY(row, "%s", row->probe.text);
+    } else if (row == first) {
+        decide_first_row(offer, row, offload);
+    } else {
+        row->state = MESSAGE_STATE_DECLINED;
+        SAY(row, "backend %s serves it", first->backend->ops->name);
+    }
+}
+
+void offer_decide(struct offer *offer, uint32_t offload, uint32_t request_min)
+{
+    offer->request_min = request_min;
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
+        const struct offer_row *first = NULL;
+
+        for (uint32_t b = 0; b < offer->n_backends && !first; b++)
+            if (row_works(&offer->rows[a][b]))
+                first = &offer->rows[a][b];
+        for (uint32_t b = 0; b < offer->n_backends; b++)
+            decide_row(offer, &offer->rows[a][b], first, offload);
+    }
+}
+
+void offer_get_message(const struct offer *offer, struct message_engine_offer *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
+        for (uint32_t b = 0; b < offer->n_backends; b++)
+            ret->offer[a].lanes |= offer->rows[a][b].lanes;
+        if (ret->offer[a].lanes & MESSAGE_LANE_REQUEST)
+            ret->offer[a].request_min = offer->request_min;
+    }
+}
+
+struct offer_row *offer_find_request_row(struct offer *offer, uint32_t algorithm)
+{
+    for (uint32_t b = 0; algorithm < ALGORITHM_COUNT && b < offer->n_backends; b++)
+        if (offer->rows[algorithm][b].lanes & MESSAGE_LANE_REQUEST)
+            return &offer->rows[algorithm][b];
+    return NULL;
+}

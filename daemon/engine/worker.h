@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// The engine's threads. Each channel belongs to one worker, which sleeps on the bells of its
+// channels; requests of all go through one fair queue. The worker that reads a bell runs the
+// request itself, without a hand-over; another is woken only if more than one request waits. A
+// worker that hangs in a driver holds up its own channels alone.
+//
+// An idle pool makes no system call. A request of a lone session costs epoll_wait, recv (bell), the
+// work, send (bell); of a busy one that finds the worker still spinning, nothing but the work.
+#ifndef CRYPTOD_DAEMON_WORKER_H
+#define CRYPTOD_DAEMON_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "channel.h"
+#include "fair_queue.h"
+
+#define WORKER_COUNT_MAX 32u
+
+struct worker_pool;
+struct worker_seat; // a channel's place at its worker
+
+struct worker_settings {
+    uint32_t n_workers; // 1 .. WORKER_COUNT_MAX
+    uint32_t spin_us;   // how long a worker may look at rings before it sleeps; 0: not at all
+    // A channel broke the ring's rules and was killed. Called once for it, by its worker.
+    void (*on_fault)(void *user);
+    void *user;
+};
+
+// Makes everything that needs descriptors, but no thread yet. 0 or a negative errno.
+int worker_pool_new(const struct worker_settings *settings, struct worker_pool **ret);
+
+// Starts the threads. 0 or a negative errno, after which worker_pool_stop() ends those that run.
+int worker_pool_start(struct worker_pool *pool);
+
+// Asks all threads to end and waits at most timeout_ms. true if all have ended; else some hang in a
+// driver, and the process must end without worker_pool_free().
+bool worker_pool_stop(struct worker_pool *pool, uint32_t timeout_ms);
+
+// No thread may run. Drops what is queued. Channels that were not removed are let go. NULL is
+// allowed.
+void worker_pool_free(struct worker_pool *pool);
+
+struct fair_queue *worker_pool_queue(struct worker_pool *pool);
+uint32_t worker_pool_size(const struct worker_pool *pool);
+
+// Gives the channel a seat at the worker that has the fewest; takes a reference of its own. Any
+// thread. 0 or a negative errno.
+int worker_pool_add(struct worker_pool *pool, struct channel *channel, struct worker_seat **ret);
+
+// Kills the channel; the worker lets go of it when it comes to it. The seat is gone for the caller.
+// Never blocks.
+void worker_pool_remove(struct worker_seat *seat);
+
+#endif
