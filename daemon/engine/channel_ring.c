@@ -164,7 +164,7 @@ int channel_answer_bell(struct channel *channel)
 
 // ---------------------------------------------------------------- requests
 
-static void complete(struct channel *channel, uint32_t sequence, int result)
+static void complete(const struct channel *channel, uint32_t sequence, int result)
 {
     struct shm_done *done = shm_done(&channel->map, sequence);
     const uint8_t byte = 1;

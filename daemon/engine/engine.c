@@ -6,23 +6,22 @@
 //
 // System calls in steady state (sandbox/policy_engine.c allows no others):
 //
-//   worker, per request    epoll_wait, recvfrom(MSG_DONTWAIT), sendto(MSG_DONTWAIT); futex when
-//   workers meet
-//     afalg                sendmsg, read
-//     fault                clock_nanosleep (or nanosleep)
-//   worker, between        write and read of its eventfd; clock_gettime where there is no vdso,
-//   while spinning thread start and end   clone, set_robust_list, rseq, mmap, mprotect,
-//   prctl(PR_SET_NAME), rt_sigprocmask, madvise,
-//                          munmap, futex, exit
-//   main loop              epoll_wait, epoll_ctl, recvmsg, sendmsg, read, write (log, eventfd),
-//   close, brk, futex a channel              getsockopt (bell), fcntl(F_GETFL, F_GET_SEALS), fstat,
-//   fstatfs, mmap(MAP_SHARED), madvise,
-//                          epoll_ctl, munmap, close
-//   a key of afalg         socket(AF_ALG), bind, setsockopt(SOL_ALG), accept, close; by libkcapi:
-//   uname; socket(AF_NETLINK,
-//                          NETLINK_CRYPTO), bind, getsockname, sendmsg, recvmsg; time where there
-//                          is no vdso; pipe, fcntl(F_SETPIPE_SZ, F_GETPIPE_SZ)
-//   the end                exit_group
+//   worker, per request   epoll_wait, recvfrom and sendto (bell, no address, MSG_DONTWAIT); futex
+//                         when workers meet
+//     afalg               sendmsg, read
+//     fault               clock_nanosleep
+//   worker, between       write and read of its eventfd; clock_gettime without a vdso, to spin
+//   thread start and end  clone, set_robust_list, rseq, mmap, mprotect, prctl(PR_SET_NAME),
+//                         rt_sigprocmask, rt_sigaction (the C library's, at the first thread),
+//                         sched_getaffinity, madvise, munmap, futex, exit
+//   main loop             epoll_wait, epoll_ctl, recvmsg, sendmsg, read, write (log, eventfd),
+//                         close, brk, futex
+//   a channel             getsockopt (bell), fcntl(F_GETFL, F_GET_SEALS), fstat, fstatfs,
+//                         mmap(MAP_SHARED), madvise, epoll_ctl, munmap, close
+//   a key of afalg        socket(AF_ALG), bind, setsockopt(SOL_ALG), accept, close; by libkcapi:
+//                         uname; socket(AF_NETLINK, NETLINK_CRYPTO), bind, getsockname, sendmsg,
+//                         recvmsg; time without a vdso; pipe, fcntl(F_SETPIPE_SZ, F_GETPIPE_SZ)
+//   the end               clock_gettime, futex, exit_group
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -55,20 +54,19 @@ static void ignore_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-static void raise_limit(int resource, const char *name, rlim_t wanted)
+// As far as it goes without the power to go over the hard limit.
+static void raise_limit(int resource, rlim_t wanted)
 {
-    struct rlimit limit;
+    struct rlimit limit, higher = {.rlim_cur = wanted, .rlim_max = wanted};
 
-    if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
+    if (getrlimit((__rlimit_resource_t)resource, &limit) < 0 || limit.rlim_cur >= wanted)
         return;
-    if (limit.rlim_cur == RLIM_INFINITY || (wanted != RLIM_INFINITY && limit.rlim_cur >= wanted))
+    if (limit.rlim_max > wanted)
+        higher.rlim_max = limit.rlim_max;
+    if (setrlimit((__rlimit_resource_t)resource, &higher) == 0)
         return;
-    limit.rlim_cur = wanted;
-    if (limit.rlim_max != RLIM_INFINITY && (wanted == RLIM_INFINITY || limit.rlim_max < wanted))
-        limit.rlim_max = wanted;
-    if (setrlimit((__rlimit_resource_t)resource, &limit) == 0)
-        return;
-    log_notice("limit %s stays as it is: %s", name, strerror(errno));
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit((__rlimit_resource_t)resource, &limit);
 }
 
 // ONFAULT: only what is used is locked, not each thread's whole stack. The limit goes first:
@@ -77,7 +75,7 @@ static void lock_memory(void)
 {
     struct rlimit limit;
 
-    raise_limit(RLIMIT_MEMLOCK, "memlock", RLIM_INFINITY);
+    raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
     if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur != RLIM_INFINITY) {
         log_notice("memory is not locked: keys could reach swap space (limit memlock)");
         return;
@@ -105,7 +103,7 @@ static int start(struct engine *engine)
 
     ignore_signals();
     lock_memory();
-    raise_limit(RLIMIT_NOFILE, "nofile", FDS_WANTED);
+    raise_limit(RLIMIT_NOFILE, FDS_WANTED);
     r = offer_init(&engine->offer, config, n_workers);
     if (r < 0) {
         log_error("OpenSSL cannot be used: %s", strerror(-r));
