@@ -5,7 +5,11 @@
 #include "policy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <linux/if_alg.h>
@@ -15,6 +19,8 @@
 #define CLONE_DETACHED 0x00400000
 #endif
 #define SOCK_FLAGS (SOCK_CLOEXEC | SOCK_NONBLOCK)
+#define SIGNAL_OF_SETXID                                                                           \
+    (__SIGRTMIN + 1) // the C library's own signal; no signal of ours is handled
 #define CLONE_OF_A_THREAD                                                                          \
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |            \
      CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
@@ -26,22 +32,38 @@ static const struct policy_rule rules[] = {
     {"socket", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(0, AF_NETLINK), POLICY_ARG_BARRING(1, SOCK_RAW, SOCK_FLAGS), POLICY_ARG_EQUAL(2, NETLINK_CRYPTO)},
      "libkcapi asks what a driver's name and sizes are"},
     {"bind", POLICY_ALLOW, 0, {{0}}, "names the algorithm; only the sockets above can be bound"},
+    {"getsockname", POLICY_ALLOW, 0, {{0}}, "libkcapi looks at its netlink socket"},
     {"accept", POLICY_ALLOW, 0, {{0}}, "operation sockets, as libkcapi makes them"},
-    {"accept4", POLICY_ALLOW, 0, {{0}}, "operation sockets"},
     {"setsockopt", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, SOL_ALG)}, "keys"},
-    {"setsockopt", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, SOL_SOCKET), POLICY_ARG_EQUAL(2, SO_SNDBUF)}, "libkcapi: room for 64 KiB"},
-    {"setsockopt", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, SOL_SOCKET), POLICY_ARG_EQUAL(2, SO_RCVBUF)}, "libkcapi: room for 64 KiB"},
-    {"pipe", POLICY_ALLOW, 0, {{0}}, "libkcapi makes one with each handle"},
-    {"mlock", POLICY_ALLOW, 0, {{0}}, "keys stay out of swap"},
-    {"mlock2", POLICY_ALLOW, 0, {{0}}, "keys stay out of swap"},
-    {"munlock", POLICY_ALLOW, 0, {{0}}, "keys stay out of swap"},
+    {"pipe2", POLICY_ALLOW, 0, {{0}}, "libkcapi makes a pipe with each handle, though nothing is ever spliced"},
+    {"pipe", POLICY_ALLOW, 0, {{0}}, "the same with an old C library"},
+    {"fcntl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_SETPIPE_SZ)}, "libkcapi, for that pipe"},
+    {"fcntl64", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_SETPIPE_SZ)}, "the same on 32 bits"},
+    {"fcntl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_GETPIPE_SZ)}, "libkcapi, for that pipe"},
+    {"fcntl64", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, F_GETPIPE_SZ)}, "the same on 32 bits"},
+    {"uname", POLICY_ALLOW, 0, {{0}}, "libkcapi asks for the kernel's version"},
+    {"time", POLICY_ALLOW, 0, {{0}}, "libkcapi numbers its netlink requests"},
+
+    {"mprotect", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE)}, "stack and heap of a thread; no new code"},
+    {"getrandom", POLICY_ALLOW, 0, {{0}}, "OpenSSL's random numbers"},
 
     {"clone", POLICY_ALLOW, 0, {POLICY_ARG_BARRING(0, CLONE_OF_A_THREAD, CLONE_DETACHED)}, "worker threads; never a process"},
     {"clone3", POLICY_ERRNO, ENOSYS, {{0}}, "its flags lie in memory; the C library then uses clone"},
+    {"rt_sigaction", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(0, SIGNAL_OF_SETXID)}, "the C library's first thread"},
     {"set_robust_list", POLICY_ALLOW, 0, {{0}}, "start of a thread"},
     {"rseq", POLICY_ALLOW, 0, {{0}}, "start of a thread"},
     {"prctl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(0, PR_SET_NAME)}, "names of threads"},
-    {"sched_getaffinity", POLICY_ALLOW, 0, {{0}}, "heap: how many arenas"},
+    {"sched_getaffinity", POLICY_ALLOW, 0, {{0}}, "how many heap arenas"},
+    {"exit", POLICY_ALLOW, 0, {{0}}, "end of a thread"},
+    {"futex", POLICY_ALLOW, 0, {{0}}, "locks"},
+    {"futex_time64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+    {"clock_nanosleep", POLICY_ALLOW, 0, {{0}}, "delays that a test orders"},
+    {"clock_nanosleep_time64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
+    {"nanosleep", POLICY_ALLOW, 0, {{0}}, "the same with an old C library"},
+    {"restart_syscall", POLICY_ALLOW, 0, {{0}}, "a delay that was stopped and continued"},
+
+    {"sendto", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(4, NULL)}, "rings a bell without waiting; to no address"},
+    {"recvfrom", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(4, NULL)}, "empties a bell without waiting"},
 
     {"socketpair", POLICY_NEVER, 0, {{0}}, "bells come from clients"},
     {"listen", POLICY_NEVER, 0, {{0}}, "clients come through front"},

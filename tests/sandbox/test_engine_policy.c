@@ -50,17 +50,47 @@ Test(engine_policy, other_abis_are_refused)
 Test(engine_policy, lets_nothing_reach_out)
 {
     static const char *const never[] = {
-        "socketpair",     "connect",      "listen",      "sendto",
-        "sendmmsg",       "open",         "openat",      "openat2",
-        "creat",          "execve",       "execveat",    "fork",
-        "vfork",          "kill",         "tkill",       "ptrace",
-        "splice",         "vmsplice",     "tee",         "io_setup",
-        "io_submit",      "ioctl",        "setuid",      "setresuid",
-        "chroot",         "mount",        "bpf",         "unshare",
-        "setns",          "pidfd_open",   "keyctl",      "seccomp",
-        "prlimit64",      "setrlimit",    "pidfd_getfd", "process_vm_readv",
-        "io_uring_setup", "memfd_create", "userfaultfd", "process_vm_writev",
-        "unlink",         "mkdir",
+        "socketpair",
+        "connect",
+        "listen",
+        "sendmmsg",
+        "open",
+        "openat",
+        "openat2",
+        "creat",
+        "execve",
+        "execveat",
+        "fork",
+        "vfork",
+        "kill",
+        "tkill",
+        "ptrace",
+        "splice",
+        "vmsplice",
+        "tee",
+        "io_setup",
+        "io_submit",
+        "ioctl",
+        "setuid",
+        "setresuid",
+        "chroot",
+        "mount",
+        "bpf",
+        "unshare",
+        "setns",
+        "pidfd_open",
+        "keyctl",
+        "seccomp",
+        "prlimit64",
+        "setrlimit",
+        "pidfd_getfd",
+        "process_vm_readv",
+        "io_uring_setup",
+        "memfd_create",
+        "userfaultfd",
+        "process_vm_writev",
+        "unlink",
+        "mkdir",
     };
 
     for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
@@ -189,6 +219,13 @@ static long bind_to_device(void)
     return setsockopt(0, SOL_SOCKET, SO_BINDTODEVICE, "lo", 2);
 }
 
+static long send_to_address(void)
+{
+    const struct sockaddr address = {.sa_family = AF_INET};
+
+    return sendto(0, "x", 1, MSG_DONTWAIT, &address, sizeof(address));
+}
+
 static int attack_run(const void *argument)
 {
     const struct attack *attack = argument;
@@ -211,6 +248,7 @@ Test(engine_policy, attacks_are_death)
         {"io_setup", aio_begin},
         {"mmap(PROT_EXEC)", map_code},
         {"prctl(PR_SET_DUMPABLE)", become_dumpable},
+        {"sendto an address", send_to_address},
         {"setsockopt(IPPROTO_TCP)", set_tcp_option},
         {"setsockopt(SO_BINDTODEVICE)", bind_to_device},
     };

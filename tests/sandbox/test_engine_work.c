@@ -68,8 +68,6 @@ static int day_run(const void *argument)
     confined_load(SANDBOX_ENGINE, SANDBOX_KILL);
     memory = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, *(const int *)argument, 0);
     CONFINED_STEP(memory != MAP_FAILED);
-    CONFINED_STEP(mlock(memory, 4096) == 0 || errno == ENOMEM || errno == EPERM);
-    CONFINED_STEP(munlock(memory, 4096) == 0);
     CONFINED_STEP(madvise(memory, MEMORY_SIZE, MADV_DONTDUMP) == 0);
     r = worker_try();
     CONFINED_STEP(munmap(memory, MEMORY_SIZE) == 0);
