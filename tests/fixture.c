@@ -107,7 +107,8 @@ static void fixture_make_folder(struct fixture *f)
     snprintf(f->log, sizeof(f->log), "%s/log", f->folder);
 }
 
-static void fixture_exec(const struct fixture *f, const char *program, int log_fd, pid_t test)
+__attribute__((noreturn)) static void fixture_exec(const struct fixture *f, const char *program,
+                                                   int log_fd, pid_t test)
 {
     sigset_t none;
 
@@ -118,6 +119,8 @@ static void fixture_exec(const struct fixture *f, const char *program, int log_f
     sigprocmask(SIG_SETMASK, &none, NULL);
     dup2(log_fd, STDOUT_FILENO);
     dup2(log_fd, STDERR_FILENO);
+    if (f->prepare != NULL)
+        f->prepare(f->prepare_user);
     execl(program, "cryptod", "--config", f->config, (char *)NULL);
     dprintf(STDERR_FILENO, "%s: %s\n", program, strerror(errno));
     _exit(127);
@@ -125,10 +128,16 @@ static void fixture_exec(const struct fixture *f, const char *program, int log_f
 
 void fixture_launch(struct fixture *f, const char *extra_conf)
 {
+    fixture_launch_with(f, extra_conf, NULL, NULL);
+}
+
+void fixture_launch_with(struct fixture *f, const char *extra_conf, void (*prepare)(void *user),
+                         void *user)
+{
     const char *program = fixture_built("cryptod");
     pid_t test = getpid();
 
-    memset(f, 0, sizeof(*f));
+    *f = (struct fixture){.prepare = prepare, .prepare_user = user};
     if (geteuid() != 0)
         cr_skip_test("cryptod starts as root only");
     cr_assert_eq(access(program, X_OK), 0, "%s: %s", program, strerror(errno));

@@ -20,6 +20,8 @@ struct fixture {
     char config[96];
     char log[96];
     pid_t monitor; // a child of the test; 0 after fixture_stop()
+    void (*prepare)(void *user);
+    void *prepare_user;
 };
 
 // Starts cryptod and waits until it answers (at most 10 s; longer under a sanitizer). Points
@@ -32,6 +34,11 @@ void fixture_start(struct fixture *f, const char *extra_conf);
 
 // The same without the wait: for daemons that shall fail, or never serve.
 void fixture_launch(struct fixture *f, const char *extra_conf);
+
+// The same, with a function that runs in the new process just before it executes cryptod: to set
+// its environment, descriptors, limits or user.
+void fixture_launch_with(struct fixture *f, const char *extra_conf, void (*prepare)(void *user),
+                         void *user);
 
 // SIGTERM; waits; asserts exit status 0, that no process of it and no socket is left; removes the
 // folder. Does nothing on a fixture that was not started or is stopped already, so it may be called

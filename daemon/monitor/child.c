@@ -33,7 +33,6 @@ struct child {
     bool ending;    // the cause is known
     bool closed;    // the cause is that it closed its descriptor, most likely at its end
     bool unsent;    // `config` waits for room
-    uint64_t order; // among all endings; 0: none yet
     uint32_t pings; // due and not answered
     uint32_t ping_limit, start_limit;
     uint64_t ping_serial; // of the last ping
@@ -57,27 +56,11 @@ void child_kill(struct child *child)
         kill(child->pid, SIGKILL);
 }
 
-// The kernel closes descriptors in ascending order, so of two roles of which one ended for want of
-// the other, the cause's end of file is seen first.
-static void child_set_ending(struct child *child)
-{
-    static uint64_t last;
-
-    child->ending = true;
-    if (child->order == 0)
-        child->order = ++last;
-}
-
-bool child_ended_before(const struct child *child, const struct child *other)
-{
-    return child->order != 0 && child->order < other->order;
-}
-
-static void child_fail(struct child *child, bool refused)
+static void child_fail(struct child *child, bool exited)
 {
     event_del(child->readable);
     event_del(child->grace);
-    child->handlers.failed(child, child->why, refused, child->handlers.user);
+    child->handlers.failed(child, child->why, exited, child->handlers.user);
 }
 
 // The first cause counts. Its exit status, if that comes in time, says more than the end of the
@@ -88,7 +71,7 @@ static void child_end(struct child *child, const char *why)
 
     if (child->ending)
         return;
-    child_set_ending(child);
+    child->ending = true;
     snprintf(child->why, sizeof(child->why), "%s", why);
     event_del(child->readable);
     event_add(child->grace, &grace);
@@ -116,8 +99,8 @@ bool child_take_exit(struct child *child, pid_t pid, int status)
             snprintf(child->why, sizeof(child->why), "killed by signal %d (%s)", WTERMSIG(status),
                      strsignal(WTERMSIG(status)));
     }
-    child_set_ending(child);
-    child_fail(child, WIFEXITED(status) && !child->ready);
+    child->ending = true;
+    child_fail(child, WIFEXITED(status));
     return true;
 }
 

@@ -12,10 +12,9 @@ struct child;
 
 struct child_handlers {
     void (*ready)(struct child *child, void *user);
-    // It cannot be used any more; why: one line, e.g. "killed by signal 9 (Killed)". refused: it
-    // ended by itself, with an exit status that says so, before it was ready. The handler frees the
-    // child, or a later one does.
-    void (*failed)(struct child *child, const char *why, bool refused, void *user);
+    // It cannot be used any more; why: one line, e.g. "killed by signal 9 (Killed)". exited: it
+    // ended by itself. The handler frees the child, or a later one does.
+    void (*failed)(struct child *child, const char *why, bool exited, void *user);
     void *user;
 };
 
@@ -55,8 +54,5 @@ bool child_take_exit(struct child *child, pid_t pid, int status);
 
 enum config_role child_role(const struct child *child);
 bool child_is_ready(const struct child *child);
-
-// Whether it began to end, and did so before the other.
-bool child_ended_before(const struct child *child, const struct child *other);
 
 #endif

@@ -13,18 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backoff.h"
 #include "child.h"
 #include "log.h"
 #include "notify.h"
+#include "timer.h"
 #include "turnaway.h"
 
-#define SUPERVISE_DELAY_MIN_MS   100
-#define SUPERVISE_DELAY_MAX_MS   5000
-#define SUPERVISE_FAILURES_MAX   5
-#define SUPERVISE_MINUTE_MS      60000
 #define SUPERVISE_START_LIMIT_MS 60000 // an engine that measures slow hardware takes its time
 #define SUPERVISE_STOP_KILL_MS   1000
 #define SUPERVISE_STOP_LEAVE_MS  5000
+#define SUPERVISE_SUSPECT_MS     1000
 #define SUPERVISE_ROLES          2
 
 enum supervise_mode { SUPERVISE_FULL, SUPERVISE_SOFTWARE, SUPERVISE_CLOSED };
@@ -35,34 +34,19 @@ struct supervisor {
     enum supervise_mode mode;
     struct child *child[SUPERVISE_ROLES]; // index: enum config_role; NULL: does not run
     unsigned n_processes; // forked and not reaped, those that were given up included
-    struct event *start, *tick, *stop;
+    struct event *start, *tick, *stop, *verdict;
     struct turnaway *turnaway;
-    unsigned delay_ms;                         // before the next start
-    int64_t failed_ms[SUPERVISE_FAILURES_MAX]; // the latest failures in this mode, a ring
-    unsigned n_failures;                       // in this mode
-    uint32_t restarts;                         // in all
-    int64_t ready_ms; // since when all roles have been ready; 0: they are not
+    struct backoff backoff; // of this mode
+    uint32_t restarts;      // in all
+    int64_t ready_ms;       // since when all roles have been ready; 0: they are not
     uint64_t started_s;
     bool was_ready; // once at least
     bool stopping, failed;
-    char reason[128]; // why not FULL
+    enum config_role suspect; // exited, and is the cause unless the other one turns out to be
+    char suspect_why[64];     // empty: nobody is suspected
+    char reason[128];         // why not FULL
     char status[192];
 };
-
-static int64_t supervise_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static void supervise_set_timer(struct event *event, unsigned ms)
-{
-    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-
-    event_add(event, &tv);
-}
 
 static bool supervise_has_role(const struct supervisor *s, enum config_role role)
 {
@@ -111,21 +95,15 @@ static void supervise_discard_children(struct supervisor *s)
         s->child[i] = NULL;
     }
     s->ready_ms = 0;
-}
-
-// Whether the latest SUPERVISE_FAILURES_MAX failures lie within a minute.
-static bool supervise_fails_too_often(struct supervisor *s, int64_t now)
-{
-    s->failed_ms[s->n_failures++ % SUPERVISE_FAILURES_MAX] = now;
-    return s->n_failures >= SUPERVISE_FAILURES_MAX &&
-           now - s->failed_ms[s->n_failures % SUPERVISE_FAILURES_MAX] < SUPERVISE_MINUTE_MS;
+    if (s->suspect_why[0] != '\0')
+        event_del(s->verdict);
+    s->suspect_why[0] = '\0';
 }
 
 static void supervise_enter_mode(struct supervisor *s, enum supervise_mode mode)
 {
     s->mode = mode;
-    s->n_failures = 0;
-    s->delay_ms = SUPERVISE_DELAY_MIN_MS;
+    backoff_init(&s->backoff);
     if (mode == SUPERVISE_CLOSED)
         turnaway_begin(s->turnaway);
     else
@@ -134,53 +112,76 @@ static void supervise_enter_mode(struct supervisor *s, enum supervise_mode mode)
 
 static void supervise_fail(struct supervisor *s, const char *name, const char *why)
 {
-    int64_t now = supervise_now_ms();
-    bool healthy = s->ready_ms != 0 && now - s->ready_ms >= SUPERVISE_MINUTE_MS;
+    bool too_often = backoff_fail(&s->backoff, timer_now_ms(), s->ready_ms);
+    char cause[128];
 
+    snprintf(cause, sizeof(cause), "%s %s", name, why); // why may be the child's
     s->restarts++;
     supervise_discard_children(s);
-    if (healthy)
-        s->delay_ms = SUPERVISE_DELAY_MIN_MS;
-    if (supervise_fails_too_often(s, now)) {
-        snprintf(s->reason, sizeof(s->reason), "%d failures within a minute, the last: %s %s",
-                 SUPERVISE_FAILURES_MAX, name, why);
+    if (too_often) {
+        snprintf(s->reason, sizeof(s->reason), "%u failures within a minute, the last: %.80s",
+                 BACKOFF_FAILURES_MAX, cause);
         supervise_enter_mode(s, s->mode + 1);
-        log_error("%s: %s; %s", name, why,
+        log_error("%s; %s", cause,
                   s->mode == SUPERVISE_SOFTWARE ? "software only from now on"
                                                 : "clients are closed at once from now on");
-    } else {
-        log_warning("%s: %s; starting again in %u ms", name, why, s->delay_ms);
+    }
+    if (s->mode != SUPERVISE_CLOSED) {
+        uint32_t delay_ms = backoff_take_delay(&s->backoff);
+        if (!too_often)
+            log_warning("%s; starting again in %u ms", cause, delay_ms);
+        timer_set(s->start, delay_ms);
     }
     supervise_notify(s);
-    if (s->mode == SUPERVISE_CLOSED)
-        return;
-    supervise_set_timer(s->start, s->delay_ms);
-    s->delay_ms =
-        s->delay_ms * 2 < SUPERVISE_DELAY_MAX_MS ? s->delay_ms * 2 : SUPERVISE_DELAY_MAX_MS;
 }
 
-static void supervise_handle_failed(struct child *child, const char *why, bool refused, void *user)
+static void supervise_blame(struct supervisor *s, enum config_role role, const char *why,
+                            bool exited)
 {
-    const char *name = spawn_role_name(child_role(child));
-    struct supervisor *s = user;
-    struct child *other = s->child[1 - child_role(child)];
+    const char *name = spawn_role_name(role);
 
-    if (s->stopping)
-        return;
-    if (other != NULL && child_ended_before(other, child)) {
-        s->child[child_role(child)] =
-            NULL; // only a consequence; the other one's report is on its way
-        child_free(child);
-        return;
-    }
-    if (refused && s->restarts == 0 && !s->was_ready) {
-        // It has said why: a mistake in the set-up, which no new start would mend.
-        log_error("%s could not start: %s", name, why);
+    if (exited && s->restarts == 0 && !s->was_ready) {
+        // A role that cannot start says why and ends: a mistake in the set-up, which no new start
+        // would mend.
+        log_error("cannot start: %s %s; the lines above say why", name, why);
         s->failed = true;
         supervisor_stop(s);
         return;
     }
     supervise_fail(s, name, why);
+}
+
+// A role that exits may do so only because the other one is gone, and the exit may be seen first.
+static void supervise_suspect(struct supervisor *s, struct child *child, const char *why)
+{
+    s->suspect = child_role(child);
+    snprintf(s->suspect_why, sizeof(s->suspect_why), "%s", why);
+    s->child[s->suspect] = NULL;
+    child_free(child);
+    timer_set(s->verdict, SUPERVISE_SUSPECT_MS);
+}
+
+static void supervise_handle_verdict(evutil_socket_t fd, short what, void *user)
+{
+    struct supervisor *s = user;
+
+    (void)fd;
+    (void)what;
+    supervise_blame(s, s->suspect, s->suspect_why, true);
+}
+
+static void supervise_handle_failed(struct child *child, const char *why, bool exited, void *user)
+{
+    struct supervisor *s = user;
+
+    if (s->stopping)
+        return;
+    if (exited && s->child[1 - child_role(child)] != NULL)
+        supervise_suspect(s, child, why);
+    else if (exited && s->suspect_why[0] != '\0')
+        supervise_blame(s, s->suspect, s->suspect_why, true);
+    else
+        supervise_blame(s, child_role(child), why, exited);
 }
 
 // ---------------------------------------------------------------- start
@@ -194,7 +195,7 @@ static void supervise_handle_ready(struct child *child, void *user)
         if (supervise_has_role(s, role) &&
             (s->child[role] == NULL || !child_is_ready(s->child[role])))
             return;
-    s->ready_ms = supervise_now_ms();
+    s->ready_ms = timer_now_ms();
     s->was_ready = true;
     supervise_notify(s);
     log_notice("%s", s->status);
@@ -276,7 +277,7 @@ static void supervise_handle_stop(evutil_socket_t fd, short what, void *user)
         s->child[i] = NULL;
     }
     if (killed) {
-        supervise_set_timer(s->stop, SUPERVISE_STOP_LEAVE_MS - SUPERVISE_STOP_KILL_MS);
+        timer_set(s->stop, SUPERVISE_STOP_LEAVE_MS - SUPERVISE_STOP_KILL_MS);
         return;
     }
     log_warning("%u processes cannot be killed and are left behind", s->n_processes);
@@ -306,13 +307,14 @@ void supervisor_stop(struct supervisor *s)
         return;
     s->stopping = true;
     event_del(s->start);
+    event_del(s->verdict);
     turnaway_end(s->turnaway);
     for (size_t i = 0; i < SUPERVISE_ROLES; i++)
         if (s->child[i] != NULL)
             child_dismiss(s->child[i]);
     if (s->n_processes == 0)
         event_base_loopbreak(s->settings.base);
-    supervise_set_timer(s->stop, SUPERVISE_STOP_KILL_MS);
+    timer_set(s->stop, SUPERVISE_STOP_KILL_MS);
 }
 
 void supervisor_reload(struct supervisor *s, const struct config *config)
@@ -320,7 +322,7 @@ void supervisor_reload(struct supervisor *s, const struct config *config)
     struct message_role_config role_config;
 
     s->config = *config;
-    supervise_set_timer(s->tick, config->ping_interval_ms);
+    timer_set(s->tick, config->ping_interval_ms);
     if (s->stopping)
         return;
     if (s->mode != SUPERVISE_FULL) {
@@ -328,7 +330,7 @@ void supervisor_reload(struct supervisor *s, const struct config *config)
         supervise_discard_children(s);
         supervise_enter_mode(s, SUPERVISE_FULL);
         s->reason[0] = '\0';
-        supervise_set_timer(s->start, 0);
+        timer_set(s->start, 0);
         return;
     }
     for (enum config_role role = 0; role < SUPERVISE_ROLES; role++)
@@ -361,14 +363,15 @@ int supervisor_new(const struct supervisor_settings *settings, const struct conf
     s->started_s = (uint64_t)now.tv_sec;
     s->settings = *settings;
     s->config = *config;
-    s->delay_ms = SUPERVISE_DELAY_MIN_MS;
+    backoff_init(&s->backoff);
     s->start = evtimer_new(settings->base, supervise_handle_start, s);
     s->stop = evtimer_new(settings->base, supervise_handle_stop, s);
+    s->verdict = evtimer_new(settings->base, supervise_handle_verdict, s);
     s->tick = event_new(settings->base, -1, EV_PERSIST, supervise_handle_tick, s);
-    if (s->start != NULL && s->stop != NULL && s->tick != NULL)
+    if (s->start != NULL && s->stop != NULL && s->verdict != NULL && s->tick != NULL)
         r = turnaway_new(settings->base, settings->listener_fd, &s->turnaway);
     if (r == 0) {
-        supervise_set_timer(s->tick, config->ping_interval_ms);
+        timer_set(s->tick, config->ping_interval_ms);
         supervise_set_status(s);
         r = supervise_start_children(s);
     }
@@ -385,7 +388,7 @@ void supervisor_free(struct supervisor *s)
     if (s == NULL)
         return;
     supervise_discard_children(s);
-    struct event *events[] = {s->start, s->stop, s->tick};
+    struct event *events[] = {s->start, s->stop, s->tick, s->verdict};
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
         if (events[i] != NULL)
             event_free(events[i]);
