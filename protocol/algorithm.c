@@ -5,26 +5,26 @@
 
 #include <strings.h>
 
-#define AES(bits, mode_, MODE, kernel)                                                             \
+#define AES(bits, name_, MODE, kernel)                                                             \
     [ALGORITHM_AES_##bits##_##MODE] = {                                                            \
         .id = ALGORITHM_AES_##bits##_##MODE,                                                       \
         .mode = ALGORITHM_##MODE,                                                                  \
-        .name = "aes-" #bits "-" mode_,                                                            \
+        .name = (name_),                                                                           \
         .openssl_name = "AES-" #bits "-" #MODE,                                                    \
-        .kernel_name = kernel,                                                                     \
-        .n_key = bits / 8,                                                                         \
+        .kernel_name = (kernel),                                                                   \
+        .n_key = (bits) / 8,                                                                       \
         .n_iv = 16,                                                                                \
         .n_block = ALGORITHM_##MODE == ALGORITHM_CBC ? 16 : 1,                                     \
         .n_cipher_block = 16,                                                                      \
     }
 
 static const struct algorithm_info table[] = {
-    AES(128, "cbc", CBC, "cbc(aes)"),
-    AES(192, "cbc", CBC, "cbc(aes)"),
-    AES(256, "cbc", CBC, "cbc(aes)"),
-    AES(128, "ctr", CTR, "ctr(aes)"),
-    AES(192, "ctr", CTR, "ctr(aes)"),
-    AES(256, "ctr", CTR, "ctr(aes)"),
+    AES(128, "aes-128-cbc", CBC, "cbc(aes)"),
+    AES(192, "aes-192-cbc", CBC, "cbc(aes)"),
+    AES(256, "aes-256-cbc", CBC, "cbc(aes)"),
+    AES(128, "aes-128-ctr", CTR, "ctr(aes)"),
+    AES(192, "aes-192-ctr", CTR, "ctr(aes)"),
+    AES(256, "aes-256-ctr", CTR, "ctr(aes)"),
     [ALGORITHM_DES_EDE3_CBC] =
         {
             .id = ALGORITHM_DES_EDE3_CBC,

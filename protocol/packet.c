@@ -202,7 +202,7 @@ int packet_connect(const char *path, int *ret_fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t n = strlen(path);
-    int fd, r;
+    int fd;
 
     if (n == 0)
         return -ENOENT; // an empty sun_path would be an abstract name, which anybody may own
@@ -213,7 +213,7 @@ int packet_connect(const char *path, int *ret_fd)
     if (fd < 0)
         return -errno;
     if (connect(fd, (const struct sockaddr *)&address, sizeof address) < 0) {
-        r = -errno;
+        int r = -errno;
         close(fd);
         return r;
     }

@@ -94,7 +94,7 @@ static void header_init(const struct shm_map *map)
 
 int shm_create(uint32_t n_slots, uint32_t n_streams, struct shm_map *ret_map, int *ret_fd)
 {
-    struct shm_map map;
+    struct shm_map map = {.base = NULL};
     int fd, r;
 
     if (!geometry_is_valid(n_slots, n_streams))
