@@ -101,7 +101,6 @@ static void apply_config(struct control *control, const struct message_role_conf
 static void on_monitor(evutil_socket_t fd, short what, void *arg)
 {
     struct control *control = arg;
-    const struct message pong = {.type = MESSAGE_PONG};
     int fds[MESSAGE_FDS_MAX];
     struct message m;
     int r = packet_recv(fd, MESSAGE_MONITOR_TO_ROLE, &m, fds);
@@ -114,7 +113,8 @@ static void on_monitor(evutil_socket_t fd, short what, void *arg)
             log_error("monitor: %s", strerror(-r));
         control_exit(control, r == -ENODATA ? 0 : 1);
     } else if (m.type == MESSAGE_PING) {
-        (void)packet_send(fd, &pong, NULL, 0); // a monitor that does not read needs no answer
+        m.type = MESSAGE_PONG;              // with the same serial
+        (void)packet_send(fd, &m, NULL, 0); // a monitor that does not read needs no answer
     } else if (m.type == MESSAGE_ROLE_CONFIG) {
         apply_config(control, &m.u.role_config);
     } else {
