@@ -91,6 +91,7 @@ int worker_pool_start(struct worker_pool *pool)
     int r = 0;
 
     sigfillset(&all);
+    sigdelset(&all, SIGSYS); // SANDBOX_TRAP's handler names the call
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; r == 0 && i < pool->settings.n_workers; i++)
         r = worker_start(&pool->workers[i]);
