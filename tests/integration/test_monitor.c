@@ -188,14 +188,14 @@ static void expect_stopped_role_is_replaced(const char *role)
 
     cr_assert_eq(kill(pid, SIGSTOP), 0);
     fixture_wait_role(&f, role, pid);
-    snprintf(text, sizeof(text), "%s did not answer 4 pings", role);
+    snprintf(text, sizeof(text), "%s did not answer 20 pings", role);
     fixture_wait_log(&f, text);
     fixture_wait_serving(&f, false);
 }
 
 Test(monitor, replaces_a_role_that_hangs)
 {
-    fixture_start(&f, "daemon.ping_interval_ms=100\ndaemon.ping_limit=4\n");
+    fixture_start(&f, "daemon.ping_interval_ms=100\ndaemon.ping_limit=20\n");
     expect_stopped_role_is_replaced("front");
     expect_stopped_role_is_replaced("engine");
 }
@@ -203,15 +203,13 @@ Test(monitor, replaces_a_role_that_hangs)
 // Like a machine that was suspended: the roles could not answer because nobody asked.
 Test(monitor, blames_nobody_for_its_own_pause)
 {
-    fixture_start(&f, "daemon.ping_interval_ms=50\ndaemon.ping_limit=4\n");
+    fixture_start(&f, "daemon.ping_interval_ms=100\ndaemon.ping_limit=40\n");
     pid_t front = fixture_wait_role(&f, "front", 0), engine = fixture_wait_role(&f, "engine", 0);
 
-    for (int i = 0; i < 3; i++) {
-        cr_assert_eq(kill(f.monitor, SIGSTOP), 0);
-        rig_sleep_ms(1000);
-        cr_assert_eq(kill(f.monitor, SIGCONT), 0);
-        rig_sleep_ms(300);
-    }
+    cr_assert_eq(kill(f.monitor, SIGSTOP), 0);
+    rig_sleep_ms(5000);
+    cr_assert_eq(kill(f.monitor, SIGCONT), 0);
+    rig_sleep_ms(500);
     cr_expect_eq(fixture_role_pid(&f, "front"), front);
     cr_expect_eq(fixture_role_pid(&f, "engine"), engine);
 }
