@@ -192,9 +192,10 @@ static bool capability_have(cap_value_t value)
 // they would forbid the change's own side effects otherwise.
 static int identity_change(uint32_t uid, uint32_t gid, bool net_admin)
 {
-    int r;
+    int r, death_signal = 0;
 
-    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
+    if (prctl(PR_GET_PDEATHSIG, &death_signal, 0, 0, 0) < 0 ||
+        prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
         setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return -errno;
     r = capabilities_set(net_admin, CAP_SETPCAP);
@@ -204,6 +205,9 @@ static int identity_change(uint32_t uid, uint32_t gid, bool net_admin)
         r = capabilities_set(net_admin, -1);
     // The kernel sets it anew at a change of identity, from fs.suid_dumpable.
     if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        r = -errno;
+    // It also forgets how the process shall end when its parent does.
+    if (r == 0 && prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0) < 0)
         r = -errno;
     return r;
 }
