@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fixture.h"
+#include "fixture_proc.h"
 #include "monitor_rig.h"
 
 static struct fixture f;
@@ -214,9 +217,12 @@ Test(monitor, blames_nobody_for_its_own_pause)
     cr_expect_eq(fixture_role_pid(&f, "engine"), engine);
 }
 
+// Stopped roles do not see the end of their descriptors.
 Test(monitor, takes_its_roles_along_when_it_is_killed)
 {
     fixture_start(&f, NULL);
+    cr_assert_eq(kill(fixture_wait_role(&f, "front", 0), SIGSTOP), 0);
+    cr_assert_eq(kill(fixture_wait_role(&f, "engine", 0), SIGSTOP), 0);
     cr_assert_eq(kill(f.monitor, SIGKILL), 0);
     fixture_wait_end(&f); // asserts that no role is left
     cr_expect_eq(access(f.socket, F_OK), 0, "nobody was there to remove it");
@@ -227,4 +233,49 @@ Test(monitor, ends_a_stopped_role_at_a_stop)
     fixture_start(&f, NULL);
     cr_assert_eq(kill(fixture_wait_role(&f, "engine", 0), SIGSTOP), 0);
     fixture_stop(&f);
+}
+
+// Makes a process that SIGKILL does not end, like one that hangs in a driver: it stops for its
+// tracer, us, at its exit, before its descriptors are closed.
+static void make_unkillable(pid_t pid)
+{
+    if (ptrace(PTRACE_SEIZE, pid, NULL, (void *)PTRACE_O_TRACEEXIT) < 0)
+        cr_skip_test("ptrace is not allowed here");
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid, "it stops: %s", strerror(errno));
+}
+
+static void let_go(pid_t pid)
+{
+    cr_expect(fixture_proc_lives(pid), "it was there all the time");
+    ptrace(PTRACE_CONT, pid, NULL, NULL);
+    waitpid(pid, NULL, 0);
+}
+
+Test(monitor, does_not_wait_for_a_role_that_cannot_be_killed)
+{
+    fixture_start(&f, "daemon.ping_interval_ms=100\ndaemon.ping_limit=20\n");
+    pid_t engine = fixture_wait_role(&f, "engine", 0);
+
+    make_unkillable(engine);
+    fixture_wait_role(&f, "engine", engine);
+    fixture_wait_serving(&f, false);
+    fixture_wait_log(&f, "engine did not answer 20 pings");
+    cr_expect_eq(rig_hello(f.socket, NULL), MESSAGE_OK, "a new one serves beside it");
+    let_go(engine);
+}
+
+Test(monitor, stops_without_a_role_that_cannot_be_killed)
+{
+    fixture_start(&f, NULL);
+    pid_t engine = fixture_wait_role(&f, "engine", 0);
+    int status;
+
+    make_unkillable(engine);
+    cr_assert_eq(kill(f.monitor, SIGTERM), 0);
+    fixture_wait_log(&f, "1 processes cannot be killed and are left behind");
+    let_go(engine);
+    status = fixture_wait_end(&f);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", (unsigned)status);
+    cr_expect_neq(access(f.socket, F_OK), 0, "the socket is left behind");
 }
