@@ -43,6 +43,10 @@ static void acceptor_on_readable(evutil_socket_t fd, short what, void *data)
     struct acceptor *acceptor = data;
     (void)what;
     for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
+        if (front_is_short_of_fds(acceptor->front)) {
+            acceptor_rest(acceptor, EMFILE);
+            return;
+        }
         int client_fd = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (client_fd < 0) {
             if (errno == EAGAIN)

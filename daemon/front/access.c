@@ -13,10 +13,14 @@
 #define GROUPS_FIRST 64u    // enough for nearly everybody
 #define GROUPS_MAX   65536u // NGROUPS_MAX of the kernel
 
+// The monitor's word for "there is no such group", and the kernel's for "no credentials": never
+// equal.
+#define ID_NONE UINT32_MAX
+
 static bool group_in(const gid_t *groups, size_t n_groups, uint32_t gid)
 {
     for (size_t i = 0; i < n_groups; i++) {
-        if (groups[i] == gid)
+        if (groups[i] == gid && gid != ID_NONE)
             return true;
     }
     return false;
@@ -31,7 +35,7 @@ void access_judge(const struct message_role_config *config, uint32_t uid, const 
     bool allowed = admin;
 
     for (uint32_t i = 0; i < n_uids && !allowed; i++)
-        allowed = config->uids[i] == uid;
+        allowed = config->uids[i] == uid && uid != ID_NONE;
     for (uint32_t i = 0; i < n_gids && !allowed; i++)
         allowed = group_in(groups, n_groups, config->gids[i]);
     *ret_allowed = allowed;

@@ -78,6 +78,7 @@ int client_new(struct front *front, int fd)
     client->state = CLIENT_NEW;
     client->opened_s = now.tv_sec;
     LIST_INSERT_HEAD(&front->clients, client, link);
+    front->n_fds++;
 
     int r = access_identify(fd, &front->config, &client->peer);
     if (r == 0)
@@ -107,6 +108,7 @@ void client_close(struct client *client)
         event_del(&client->write_event);
     close(client->fd);
     client->fd = -1;
+    front->n_fds--;
     if (client->channel != 0)
         relay_channel_remove(&front->relay, client->channel);
     client->state = CLIENT_GONE;

@@ -36,6 +36,11 @@
 #define CONNECTIONS_PER_UID 64u
 #define CONNECTIONS_ROOT    64u
 
+// A message with descriptors that finds no room for them looks like one that broke the rules. So
+// room is kept, and clients wait in the backlog instead.
+#define FDS_OWN   16u // standard ones, monitor, engine, listener, those of the event base
+#define FDS_SPARE 8u
+
 uint32_t front_streams_per_channel(const struct front *front)
 {
     uint32_t n = front->config.streams_per_channel;
@@ -46,6 +51,12 @@ uint32_t front_slots_per_channel(const struct front *front)
 {
     uint32_t n = front->config.slots_per_channel;
     return n < SHM_SLOTS_MAX ? n : SHM_SLOTS_MAX;
+}
+
+bool front_is_short_of_fds(const struct front *front)
+{
+    uint64_t n = (uint64_t)front->n_fds + 2 * (uint64_t)front->relay.n_queued;
+    return n + FDS_OWN + FDS_SPARE >= front->fd_limit;
 }
 
 static uint32_t multiply_bounded(uint32_t a, uint32_t b)
@@ -154,6 +165,7 @@ int front_init(struct front *front, const struct message_role_config *config, in
                int engine_fd, int listener_fd)
 {
     struct utsname system;
+    struct rlimit limit;
 
     // Whatever fails below, front_fini() closes all three.
     *front = (struct front){
@@ -163,6 +175,7 @@ int front_init(struct front *front, const struct message_role_config *config, in
     };
     LIST_INIT(&front->clients);
     STAILQ_INIT(&front->relay.queue);
+    front->fd_limit = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
     if (uname(&system) == 0)
         memcpy(front->kernel, system.release, strnlen(system.release, sizeof(front->kernel) - 1));
 

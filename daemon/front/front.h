@@ -29,6 +29,8 @@ struct front {
     struct complaint complaint;
     struct client_list clients; // those that are gone but still expect answers of the engine too
     struct message_offer offers[ALGORITHM_COUNT];
+    uint64_t fd_limit; // RLIMIT_NOFILE at the start
+    uint32_t n_fds;    // of clients
     bool ready;
     int exit_status;
     uint32_t last_channel;
@@ -55,6 +57,10 @@ void front_stop(struct front *front, int exit_status);
 
 // New offers of the engine; the first ones make the front ready.
 void front_on_offer(struct front *front, const struct message_engine_offer *offer);
+
+// Whether another client would leave too few descriptors for what the clients that are here may
+// pass.
+bool front_is_short_of_fds(const struct front *front);
 
 // The limit of streams of one channel, and of slots, whatever the configuration says.
 uint32_t front_streams_per_channel(const struct front *front);

@@ -57,6 +57,21 @@ Test(front_access, counts_past_the_arrays_are_not_believed)
     judge(&odd, 1002, 99, false, false);
 }
 
+// The group of a configuration whose group does not exist, against a peer without credentials.
+Test(front_access, nobody_is_not_somebody)
+{
+    const struct message_role_config none = {
+        .n_uids = 1,
+        .uids = {UINT32_MAX},
+        .n_gids = 1,
+        .gids = {UINT32_MAX},
+    };
+
+    judge(&none, UINT32_MAX, UINT32_MAX, false, false);
+    judge(&none, 1000, UINT32_MAX, false, false);
+    judge(&none, 0, UINT32_MAX, true, true);
+}
+
 Test(front_access, no_groups)
 {
     bool allowed = true, admin = true;
