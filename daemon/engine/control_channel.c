@@ -67,8 +67,7 @@ static int check_limits(struct control *control, const struct message_channel_ad
     if (*find_link(control, add->channel))
         return -EEXIST;
     if (control->n_channels >= config->channels_max ||
-        control->n_channels >= CONTROL_CHANNELS_MAX || add->n_slots > config->slots_per_channel ||
-        add->n_streams > config->streams_per_channel)
+        control->n_channels >= CONTROL_CHANNELS_MAX || add->n_slots > config->slots_per_channel)
         return -EUSERS;
     return 0;
 }
@@ -189,12 +188,16 @@ static int open_stream(struct control *control, const struct message_engine_stre
     struct channel *channel = find_channel(control, asked->channel);
     struct offer_row *row = offer_find_request_row(control->offer, asked->algorithm);
     uint8_t bytes[ALGORITHM_KEY_MAX] = {0};
+    struct message_engine_channel report;
     struct key *key = NULL;
     int r;
 
     if (!channel)
         return -ENOENT;
     r = channel_take_key(channel, asked->stream, bytes, row ? row->info->n_key : 0);
+    channel_report(channel, &report);
+    if (r == 0 && report.streams >= control->config.streams_per_channel)
+        r = -EUSERS;
     if (r == 0 && !row)
         r = -EOPNOTSUPP;
     if (r == 0)
