@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Both sides of a channel in one process: the engine's workers with backend cpu or fault, and a
+// client that puts anything it likes into the memory. No front, no sandbox.
+#ifndef CRYPTOD_TESTS_RING_RIG_H
+#define CRYPTOD_TESTS_RING_RIG_H
+
+#include "channel.h"
+#include "worker.h"
+
+struct ring_pool {
+    struct worker_pool *workers;
+    const struct backend_ops *ops;
+    struct backend *backend;
+    struct statistics statistics;
+    _Atomic uint32_t n_faults;
+};
+
+struct ring_client {
+    struct ring_pool *pool;
+    struct shm_map map; // the client's own mapping
+    int bell;           // the client's end
+    struct channel *channel;
+    struct worker_seat *seat;
+    uint32_t sequence; // of the next request
+};
+
+// fault: what backend fault shall do; NULL: backend cpu.
+void ring_pool_setup(struct ring_pool *pool, uint32_t n_workers, uint32_t spin_us,
+                     const char *fault);
+// Without a thread: the test does what the workers would do.
+void ring_pool_setup_idle(struct ring_pool *pool);
+// All clients must be gone. Asserts that all workers end.
+void ring_pool_teardown(struct ring_pool *pool);
+
+void ring_client_setup(struct ring_client *client, struct ring_pool *pool, uint32_t uid,
+                       uint32_t n_slots, uint32_t n_streams);
+void ring_client_teardown(struct ring_client *client);
+
+void ring_client_open(struct ring_client *client, uint32_t stream, enum algorithm_id algorithm,
+                      const uint8_t key[ALGORITHM_KEY_MAX]);
+
+// A request that is right in every way, for the next sequence. Not published.
+struct shm_request ring_client_make(const struct ring_client *client, uint32_t stream, bool encrypt,
+                                    uint32_t n_bytes);
+
+// Writes the request into its slot, publishes it, and rings if the engine sleeps.
+void ring_client_submit(struct ring_client *client, const struct shm_request *request);
+void ring_client_publish(struct ring_client *client, uint32_t submitted);
+
+// Sleeps on the bell until the request is done (20 s at most); its result.
+int ring_client_wait(struct ring_client *client, uint32_t sequence);
+bool ring_client_is_done(const struct ring_client *client, uint32_t sequence);
+
+// Waits (20 s at most) until the engine has found n channels at fault in all.
+void ring_pool_wait_faults(struct ring_pool *pool, uint32_t n);
+
+#endif
