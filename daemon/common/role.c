@@ -50,7 +50,7 @@ int role_receive_config(int first_free, struct message_role_config *ret)
 {
     int64_t deadline_ms = role_now_ms() + ROLE_CONFIG_WAIT_MS;
     int fds[MESSAGE_FDS_MAX];
-    struct message m;
+    struct message m = {0};
     int r;
 
     closefrom(first_free);

@@ -16,6 +16,7 @@
 
 #include "log.h"
 #include "packet.h"
+#include "timer.h"
 
 #define CHILD_WHY_MAX 96
 #define CHILD_GRACE_MS                                                                             \
@@ -67,14 +68,12 @@ static void child_fail(struct child *child, bool exited)
 // descriptor does.
 static void child_end(struct child *child, const char *why)
 {
-    static const struct timeval grace = {.tv_usec = CHILD_GRACE_MS * 1000};
-
     if (child->ending)
         return;
     child->ending = true;
     snprintf(child->why, sizeof(child->why), "%s", why);
     event_del(child->readable);
-    event_add(child->grace, &grace);
+    timer_set(child->grace, CHILD_GRACE_MS);
     if (!child->closed)
         child_kill(child);
 }

@@ -8,7 +8,7 @@
 #include "shm.h"
 
 #define FIELD(name) offsetof(struct config, name)
-#define MIB         (1024u * 1024u)
+#define MIB         1048576u
 
 // The ranges are documented in cryptod.conf(5).
 const struct config_key config_keys[] = {
@@ -22,7 +22,8 @@ const struct config_key config_keys[] = {
     {"daemon", "ping_interval_ms", config_parse_number, FIELD(ping_interval_ms), 10, 60000, false},
     {"daemon", "ping_limit", config_parse_number, FIELD(ping_limit), 2, 100, false},
     {"lanes", "offload", config_parse_offload, FIELD(offload), 0, 0, false},
-    {"lanes", "bulk_threshold", config_parse_size, FIELD(bulk_threshold), 0, 1024 * MIB, false},
+    {"lanes", "bulk_threshold", config_parse_size, FIELD(bulk_threshold), 0, UINT64_C(1024) * MIB,
+     false},
     {"lanes", "request_min", config_parse_size, FIELD(request_min), 1, SHM_SLOT_SIZE, false},
     {"lanes", "deadline_ms", config_parse_number, FIELD(deadline_ms), 1, 60000, false},
     {"lanes", "spin_us", config_parse_number, FIELD(spin_us), 0, 1000, false},

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -125,7 +126,7 @@ __attribute__((noreturn)) static void spawn_run(int program_fd, enum config_role
     char *environment[SPAWN_ENVIRONMENT_MAX];
     int r;
 
-    strcpy(name, spawn_role_name(role));
+    snprintf(name, sizeof(name), "%s", spawn_role_name(role));
     // Signals are blocked up to here: libevent's handlers would report them to the monitor.
     spawn_reset_signals();
     r = prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
