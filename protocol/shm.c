@@ -33,6 +33,32 @@ static bool geometry_is_valid(uint32_t n_slots, uint32_t n_streams)
     return shm_size(n_slots) != 0 && n_streams != 0 && n_streams <= SHM_STREAMS_MAX;
 }
 
+// What the client allocates itself.
+static size_t allocated_size(uint32_t n_slots)
+{
+    return shm_size(n_slots < SHM_SLOTS_REQUEST ? n_slots : SHM_SLOTS_REQUEST);
+}
+
+static int range_allocate(int fd, int mode, size_t offset, size_t size)
+{
+    while (fallocate(fd, mode, (off_t)offset, (off_t)size) < 0) {
+        if (errno != EINTR)
+            return -errno;
+    }
+    return 0;
+}
+
+int shm_slot_allocate(int fd, uint32_t slot)
+{
+    return range_allocate(fd, 0, SHM_OFF_DATA + (size_t)slot * SHM_SLOT_SIZE, SHM_SLOT_SIZE);
+}
+
+int shm_slot_free(int fd, uint32_t slot)
+{
+    return range_allocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                          SHM_OFF_DATA + (size_t)slot * SHM_SLOT_SIZE, SHM_SLOT_SIZE);
+}
+
 static int memfd_make(void)
 {
     int fd = memfd_create("cryptod", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -43,9 +69,11 @@ static int memfd_make(void)
 }
 
 // Gives the memfd its size, its pages and its seals.
-static int memfd_settle(int fd, size_t size)
+static int memfd_settle(int fd, uint32_t n_slots)
 {
+    const size_t size = shm_size(n_slots);
     struct rlimit limit;
+    int r;
 
     // Growing a memfd past RLIMIT_FSIZE is answered with SIGXFSZ, as for any file: a session must
     // not die of it.
@@ -55,10 +83,9 @@ static int memfd_settle(int fd, size_t size)
         return -EFBIG;
     if (ftruncate(fd, (off_t)size) < 0)
         return -errno;
-    while (fallocate(fd, 0, 0, (off_t)size) < 0) {
-        if (errno != EINTR)
-            return -errno;
-    }
+    r = range_allocate(fd, 0, 0, allocated_size(n_slots));
+    if (r < 0)
+        return r;
     if (fcntl(fd, F_ADD_SEALS, SEALS_WANTED) < 0)
         return -errno;
     return 0;
@@ -102,7 +129,7 @@ int shm_create(uint32_t n_slots, uint32_t n_streams, struct shm_map *ret_map, in
     fd = memfd_make();
     if (fd < 0)
         return fd;
-    r = memfd_settle(fd, shm_size(n_slots));
+    r = memfd_settle(fd, n_slots);
     if (r == 0)
         r = map_make(fd, n_slots, n_streams, &map);
     if (r < 0) {
@@ -111,7 +138,7 @@ int shm_create(uint32_t n_slots, uint32_t n_streams, struct shm_map *ret_map, in
     }
     // Both best effort: kernels without them and small limits must not cost the channel.
     (void)madvise(map.base, map.size, MADV_DONTDUMP);
-    (void)mlock(map.base, map.size);
+    (void)mlock2(map.base, map.size, MLOCK_ONFAULT); // keystream slots have no pages yet
     header_init(&map);
     *ret_map = map;
     *ret_fd = fd;
@@ -144,7 +171,7 @@ int shm_check(int fd, uint32_t n_slots, uint32_t n_streams)
         return -ERANGE;
     // The daemon must not be the one who allocates, in its own account, what a client only
     // promised.
-    if (st.st_blocks < 0 || (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size)
+    if (st.st_blocks < 0 || (uint64_t)st.st_blocks * 512 < allocated_size(n_slots))
         return -ENOSPC;
     return 0;
 }

@@ -1,24 +1,34 @@
 // SPDX-License-Identifier: MIT
 // Layout of a channel's shared memory, version 1, and the only code that touches its index words.
 //
-// The client makes it (memfd, sealed with F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), both sides map it.
-// Everything in it is hostile to the engine: each field is read once into a local copy, then checked, then used.
+// The client makes it (memfd, sealed with F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), both sides
+// map it. Everything in it is hostile to the engine: each field is read once into a local copy,
+// then checked, then used.
 //
 //      offset  size
 //           0  4096  struct shm_header      index words and sleep flags, one cache line each
 //        4096  4096  struct shm_request     [SHM_SLOTS_MAX], written by the client
 //        8192  4096  struct shm_done        [SHM_SLOTS_MAX], written by the engine
-//       12288  4096  struct shm_stream      [SHM_STREAMS_MAX], the client puts keys here, the engine wipes them
-//       16384  n_slots * 65536              data slots, page aligned
+//       12288  4096  struct shm_stream      [SHM_STREAMS_MAX], the client puts keys here, the
+//       engine wipes them 16384  n_slots * 65536              data slots, page aligned
 //
-// A request uses the data slot of its own index: no offset travels, so none can be out of range. The engine
-// reads the input from the slot and writes the output over it.
+// A request names its data slot by number, and has it to itself until it is done. A request of the
+// request lane (encrypt, decrypt) finds its input in the slot and leaves its output there. A
+// keystream request has no input: the engine fills the slot. The slots from SHM_SLOTS_REQUEST on
+// are for keystream alone and have no memory at first: the engine allocates a slot's pages when it
+// fills it for the first time, and takes them back from a channel that is idle.
 //
-// Who sleeps: each side sets its own `waits` word to 1 before it goes to sleep and then looks once more for
-// work; the other side, after it has published work, exchanges that word with 0 and rings the bell (one byte)
-// if it was 1. Both touch the word with read-modify-write operations alone: these have one order, so either the
-// publisher sees the 1, or the sleeper, coming later, sees the work. A busy pair makes no system call. (No futex: a
-// private futex on shared memory loses wake-ups, and sshd's filter has opinions.)
+// Who has a filled keystream slot: `claim` in its shm_done. The client sets it to SHM_CLAIM_NOBODY
+// before it submits. Before the client uses the keystream it must exchange NOBODY for CLIENT,
+// before the engine takes the pages back it must exchange NOBODY for ENGINE. So a client never
+// takes the zeroes of a slot without pages for keystream.
+//
+// Who sleeps: each side sets its own `waits` word to 1 before it goes to sleep and then looks once
+// more for work; the other side, after it has published work, exchanges that word with 0 and rings
+// the bell (one byte) if it was 1. Both touch the word with read-modify-write operations alone:
+// these have one order, so either the publisher sees the 1, or the sleeper, coming later, sees the
+// work. A busy pair makes no system call. (No futex: a private futex on shared memory loses
+// wake-ups, and sshd's filter has opinions.)
 #ifndef CRYPTOD_PROTOCOL_SHM_H
 #define CRYPTOD_PROTOCOL_SHM_H
 
@@ -27,18 +37,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHM_MAGIC 0x44505943u // "CYPD"
-#define SHM_VERSION 1u
-#define SHM_SLOTS_MAX 64u
+#define SHM_MAGIC       0x44505943u // "CYPD"
+#define SHM_VERSION     1u
+#define SHM_SLOTS_MAX   64u
 #define SHM_STREAMS_MAX 32u
-#define SHM_SLOT_SIZE 65536u // bytes; also the largest request
+#define SHM_SLOT_SIZE   65536u // bytes; also the largest request
 #define SHM_OFF_REQUEST 4096u
-#define SHM_OFF_DONE 8192u
-#define SHM_OFF_STREAM 12288u
-#define SHM_OFF_DATA 16384u
+#define SHM_OFF_DONE    8192u
+#define SHM_OFF_STREAM  12288u
+#define SHM_OFF_DATA    16384u
 
-#define SHM_OP_ENCRYPT 1u
-#define SHM_OP_DECRYPT 2u
+#define SHM_OP_ENCRYPT   1u
+#define SHM_OP_DECRYPT   2u
+#define SHM_OP_KEYSTREAM 3u
+
+#define SHM_SLOTS_REQUEST 4u // slots of the request lane, allocated by the client
+
+#define SHM_CLAIM_NOBODY 0u
+#define SHM_CLAIM_CLIENT 1u
+#define SHM_CLAIM_ENGINE 2u
 
 struct shm_header {
     uint32_t magic; // informational: the geometry that counts travels in HELLO
@@ -58,22 +75,26 @@ struct shm_header {
     uint8_t pad4[40];
 };
 
-struct shm_request { // 64 bytes
-    uint32_t sequence; // value of `submitted` before this request was published; slot = sequence % n_slots
-    uint32_t stream;   // index below n_streams
+struct shm_request {    // 64 bytes
+    uint32_t sequence;  // value of `submitted` before this request was published; its place is
+                        // sequence % n_slots
+    uint32_t stream;    // index below n_streams
     uint32_t operation; // SHM_OP_*
-    uint32_t n_bytes;  // 1 .. SHM_SLOT_SIZE, multiple of the algorithm's n_block
-    uint8_t iv[16];    // first n_iv bytes count; CTR: the counter block of the first byte
-    uint8_t reserved[32]; // zero
+    uint32_t n_bytes;   // 1 .. SHM_SLOT_SIZE, multiple of the algorithm's n_block; keystream: of
+                        // n_cipher_block
+    uint8_t iv[16]; // first n_iv bytes count; CTR, ChaCha20: the counter block of the first byte
+    uint32_t slot;  // below n_slots
+    uint8_t reserved[28]; // zero
 };
 
-struct shm_done { // 64 bytes
+struct shm_done {              // 64 bytes
     _Atomic uint32_t sequence; // engine: the request's sequence + 1, stored last (release)
     int32_t result;            // 0, or a negative errno: the client does that piece itself
-    uint8_t reserved[56];
+    _Atomic uint32_t claim;    // SHM_CLAIM_*, of a filled keystream slot
+    uint8_t reserved[52];
 };
 
-struct shm_stream { // 128 bytes
+struct shm_stream {  // 128 bytes
     uint8_t key[64]; // client writes before STREAM_OPEN; the engine copies, then wipes
     uint8_t reserved[64];
 };
@@ -97,25 +118,37 @@ struct shm_map {
     uint32_t n_streams;
 };
 
-// Bytes that a channel with n_slots takes, or 0 if n_slots is not a power of two up to SHM_SLOTS_MAX. (With any other
-// number two requests in a row would meet in one slot where the sequence passes 2^32.)
+// Bytes that a channel with n_slots takes, or 0 if n_slots is not a power of two up to
+// SHM_SLOTS_MAX. (With any other number two requests in a row would meet in one slot where the
+// sequence passes 2^32.)
 size_t shm_size(uint32_t n_slots);
 
-// Client: makes the memfd (CLOEXEC, allocated with fallocate, sealed), maps it (MAP_SHARED, DONTDUMP, mlock if
-// the limit allows), fills in the header with engine_waits = 1: the engine sleeps until it has looked for the first
-// time. *ret_fd is the caller's to close. 0 or a negative errno (-EFBIG: over RLIMIT_FSIZE, which would mean SIGXFSZ).
+// Client: makes the memfd (CLOEXEC, sealed; all but the keystream slots allocated with fallocate),
+// maps it (MAP_SHARED, DONTDUMP, locked page by page as it is touched if the limit allows), fills
+// in the header with engine_waits = 1: the engine sleeps until it has looked for the first time.
+// *ret_fd is the caller's to close. 0 or a negative errno (-EFBIG: over RLIMIT_FSIZE, which would
+// mean SIGXFSZ).
 int shm_create(uint32_t n_slots, uint32_t n_streams, struct shm_map *ret_map, int *ret_fd);
 
-// Daemon: 0 if fd is a memfd with exactly the three seals' effect (no shrink, no grow, no more seals; no write
-// seal), not huge-page, exactly shm_size(n_slots) bytes, all of it allocated; else a negative errno
-// (-EMEDIUMTYPE: not a memfd, not open for reading and writing, or wrong seals; -ERANGE: geometry; -ENOSPC: sparse).
-// System calls: fcntl(F_GETFL), fcntl(F_GET_SEALS), fstat (glibc 2.33 to 2.38: newfstatat(fd, "", AT_EMPTY_PATH);
-// 32-bit: fcntl64, fstat64 or statx), fstatfs (32-bit: fstatfs64). No other.
+// Daemon: 0 if fd is a memfd with exactly the three seals' effect (no shrink, no grow, no more
+// seals; no write seal), not huge-page, exactly shm_size(n_slots) bytes, all but the keystream
+// slots allocated; else a negative errno
+// (-EMEDIUMTYPE: not a memfd, not open for reading and writing, or wrong seals; -ERANGE: geometry;
+// -ENOSPC: sparse). System calls: fcntl(F_GETFL), fcntl(F_GET_SEALS), fstat (glibc 2.33 to 2.38:
+// newfstatat(fd, "", AT_EMPTY_PATH); 32-bit: fcntl64, fstat64 or statx), fstatfs (32-bit:
+// fstatfs64). No other.
 int shm_check(int fd, uint32_t n_slots, uint32_t n_streams);
 
 // Engine: checks again as shm_check does, then maps. 0 or a negative errno.
-// System calls: those of shm_check, and mmap(PROT_READ|PROT_WRITE, MAP_SHARED) (32-bit: mmap2); shm_unmap: munmap.
+// System calls: those of shm_check, and mmap(PROT_READ|PROT_WRITE, MAP_SHARED) (32-bit: mmap2);
+// shm_unmap: munmap.
 int shm_attach(int fd, uint32_t n_slots, uint32_t n_streams, struct shm_map *ret_map);
+
+// Engine: gives a keystream slot its pages, so that touching them cannot fail; takes them back (it
+// reads as zeroes then). 0 or a negative errno (-ENOSPC, -ENOMEM). System call: fallocate. fd is
+// the memfd.
+int shm_slot_allocate(int fd, uint32_t slot);
+int shm_slot_free(int fd, uint32_t slot);
 
 // Unmaps; leaves *map empty. Safe on an empty map, in a sandbox (munmap) and in a forked child.
 void shm_unmap(struct shm_map *map);
@@ -131,10 +164,10 @@ static inline struct shm_request *shm_request(const struct shm_map *map, uint32_
     return &table[sequence % map->n_slots];
 }
 
-static inline struct shm_done *shm_done(const struct shm_map *map, uint32_t sequence)
+static inline struct shm_done *shm_done(const struct shm_map *map, uint32_t slot)
 {
     struct shm_done *table = (struct shm_done *)(void *)(map->base + SHM_OFF_DONE);
-    return &table[sequence % map->n_slots];
+    return &table[slot % map->n_slots];
 }
 
 static inline struct shm_stream *shm_stream(const struct shm_map *map, uint32_t stream)
@@ -143,9 +176,18 @@ static inline struct shm_stream *shm_stream(const struct shm_map *map, uint32_t 
     return &table[stream % SHM_STREAMS_MAX];
 }
 
-static inline uint8_t *shm_data(const struct shm_map *map, uint32_t sequence)
+static inline uint8_t *shm_data(const struct shm_map *map, uint32_t slot)
 {
-    return map->base + SHM_OFF_DATA + (size_t)(sequence % map->n_slots) * SHM_SLOT_SIZE;
+    return map->base + SHM_OFF_DATA + (size_t)(slot % map->n_slots) * SHM_SLOT_SIZE;
+}
+
+// Either side: takes a filled keystream slot (claim: SHM_CLAIM_CLIENT or SHM_CLAIM_ENGINE). false:
+// the other side has it.
+static inline bool shm_claim(struct shm_done *done, uint32_t claim)
+{
+    uint32_t nobody = SHM_CLAIM_NOBODY;
+    return atomic_compare_exchange_strong_explicit(&done->claim, &nobody, claim,
+                                                   memory_order_acq_rel, memory_order_relaxed);
 }
 
 // Either side, before it sleeps: announces it. Look for work again after this, then sleep.
@@ -154,8 +196,9 @@ static inline void shm_wait_begin(_Atomic uint32_t *waits)
     (void)atomic_exchange_explicit(waits, 1, memory_order_acq_rel);
 }
 
-// Either side, when it found work before it slept, or woke for another reason. Not a plain store: that would hide
-// from the next shm_wait_begin() what the other side published before it last exchanged the word.
+// Either side, when it found work before it slept, or woke for another reason. Not a plain store:
+// that would hide from the next shm_wait_begin() what the other side published before it last
+// exchanged the word.
 static inline void shm_wait_end(_Atomic uint32_t *waits)
 {
     (void)atomic_exchange_explicit(waits, 0, memory_order_acq_rel);
