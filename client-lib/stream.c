@@ -11,7 +11,6 @@
 #include "cryptod.h"
 #include "lane.h"
 #include "secret.h"
-#include "software.h"
 #include "stream.h"
 
 _Static_assert((int)CRYPTOD_AES_128_CBC == (int)ALGORITHM_AES_128_CBC, "protocol");
@@ -40,7 +39,7 @@ int cryptod_stream_new(enum cryptod_algorithm algorithm, cryptod_stream **ret)
     struct cryptod_stream *stream = secret_new();
     if (!stream)
         return -ENOMEM;
-    int r = software_new(info->id, &stream->software);
+    int r = software_init(info->id, &stream->software);
     if (r < 0) {
         secret_free(stream);
         return r;
@@ -73,7 +72,7 @@ void cryptod_stream_free(cryptod_stream *stream)
     if (!stream)
         return;
     slot_let_go(&stream->lease);
-    software_free(stream->software);
+    software_fini(&stream->software);
     secret_free(stream);
 }
 
@@ -126,7 +125,7 @@ static int stream_seek(struct cryptod_stream *stream)
     uint64_t n_blocks = stream->position / stream->info->n_cipher_block;
 
     stream_place(stream, n_blocks, iv);
-    int r = software_set(stream->software, stream->must_rekey ? stream->key : NULL, iv,
+    int r = software_set(&stream->software, stream->must_rekey ? stream->key : NULL, iv,
                          stream->encrypt, stream_used(stream));
     if (r == 0)
         stream->must_rekey = stream->must_seek = false;
@@ -149,7 +148,7 @@ int stream_crypt_software(struct cryptod_stream *stream, uint8_t *out, const uin
         return r;
     if (is_cbc && !stream->encrypt) // in place it is gone afterwards
         memcpy(chain, in + n_bytes - n_chain, n_chain);
-    r = software_crypt(stream->software, out, in, n_bytes);
+    r = software_crypt(&stream->software, out, in, n_bytes);
     if (r < 0) {
         stream->must_seek = stream->must_rekey = true;
         return r;

@@ -9,12 +9,11 @@
 
 #include "algorithm.h"
 #include "slot.h"
-
-struct software;
+#include "software.h"
 
 struct cryptod_stream {
     const struct algorithm_info *info;
-    struct software *software;
+    struct software software;
     bool has_key;
     bool encrypt;
     bool must_rekey;  // software does not have this key and direction

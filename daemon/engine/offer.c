@@ -247,7 +247,8 @@ static void decide_row(struct offer *offer, struct offer_row *row, const struct 
         row->state = row->probe.denied ? MESSAGE_STATE_DENIED
                      : row->wrong      ? MESSAGE_STATE_QUARANTINED
                                        : MESSAGE_STATE_ABSENT;
-        SAY(row, "%s", row->probe.text);
+        _Static_assert(sizeof(row->text) == sizeof(row->probe.text), "one text, two places");
+        memcpy(row->text, row->probe.text, sizeof(row->text));
     } else if (row == first) {
         decide_first_row(offer, row, offload);
     } else {

@@ -5,8 +5,11 @@
 #include <criterion/parameterized.h>
 #include <errno.h>
 #include <openssl/err.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cryptod.h"
 #include "reference.h"
@@ -375,6 +378,37 @@ Test(stream, stays_out_of_the_programs_openssl)
     cr_assert_arr_eq(data, expected, 64);
     cr_assert_eq(ERR_peek_error(), 0);
     cryptod_stream_free(stream);
+}
+
+// Loading the program's configuration file could not be done in a sandbox. Here whoever opens it
+// waits for ever.
+Test(stream, loads_no_configuration_file, .timeout = 30)
+{
+    // SP 800-38A, F.5.1 (CTR-AES128.Encrypt), first block
+    static const uint8_t key[16] = {0x2b, 0x7e, 0x15, 0x16, 0x28, 0xae, 0xd2, 0xa6,
+                                    0xab, 0xf7, 0x15, 0x88, 0x09, 0xcf, 0x4f, 0x3c};
+    static const uint8_t iv[16] = {0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7,
+                                   0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff};
+    static const uint8_t plain[16] = {0x6b, 0xc1, 0xbe, 0xe2, 0x2e, 0x40, 0x9f, 0x96,
+                                      0xe9, 0x3d, 0x7e, 0x11, 0x73, 0x93, 0x17, 0x2a};
+    static const uint8_t expected[16] = {0x87, 0x4d, 0x61, 0x91, 0xb6, 0x20, 0xe3, 0x26,
+                                         0x1b, 0xef, 0x68, 0x64, 0x99, 0x0d, 0xb6, 0xce};
+    char folder[] = P_tmpdir "/cryptod-stream.XXXXXX", path[64];
+    uint8_t got[16];
+    cryptod_stream *stream;
+
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/openssl.cnf", folder);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    setenv("OPENSSL_CONF", path, 1);
+    cr_assert_eq(cryptod_stream_new(CRYPTOD_AES_128_CTR, &stream), 0);
+    cr_assert_eq(cryptod_stream_init(stream, key, iv, true), 0);
+    cr_assert_eq(cryptod_stream_crypt(stream, got, plain, sizeof got), 0);
+    cr_assert_arr_eq(got, expected, sizeof got);
+    cryptod_stream_free(stream);
+    unsetenv("OPENSSL_CONF");
+    unlink(path);
+    rmdir(folder);
 }
 
 // More streams than the locked arena has room for.
