@@ -23,10 +23,11 @@ enum algorithm_id {
 enum algorithm_mode {
     ALGORITHM_CBC,
     ALGORITHM_CTR,    // AES, one 128-bit big-endian counter
-    ALGORITHM_CHACHA, // ChaCha20, IV = 32-bit or 64-bit little-endian counter, then the nonce (RFC 8439, 2.3)
+    ALGORITHM_CHACHA, // ChaCha20, IV = 32-bit or 64-bit little-endian counter, then the nonce (RFC
+                      // 8439, 2.3)
 };
 
-#define ALGORITHM_KEY_MAX 32 // bytes, longest key
+#define ALGORITHM_KEY_MAX    32 // bytes, longest key
 #define ALGORITHM_IV_LEN_MAX 16
 
 struct algorithm_info {
@@ -37,8 +38,8 @@ struct algorithm_info {
     const char *kernel_name;  // for AF_ALG: "cbc(aes)"; NULL: the kernel is never asked for it
     uint32_t n_key;           // bytes
     uint32_t n_iv;            // bytes
-    uint32_t n_block;         // bytes that a request's length is a multiple of; 1 for stream ciphers
-    uint32_t n_cipher_block;  // bytes of the underlying block cipher: 16 AES, 8 DES, 64 ChaCha20
+    uint32_t n_block;        // bytes that a request's length is a multiple of; 1 for stream ciphers
+    uint32_t n_cipher_block; // bytes of the underlying block cipher: 16 AES, 8 DES, 64 ChaCha20
 };
 
 // The entry for id, or NULL if id is not one of the known algorithms (id may be any number).

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The messages of cryptod's control sockets (SOCK_SEQPACKET: one message a packet), and their codec.
+// The messages of cryptod's control sockets (SOCK_SEQPACKET: one message a packet), and their
+// codec.
 //
-// Guarantees: fixed layouts, little-endian, fixed width, exact lengths, exact descriptor counts, by one table.
-// Knows nothing of sockets, clients or engines. cryptod-protocol(7) describes the bytes.
+// Guarantees: fixed layouts, little-endian, fixed width, exact lengths, exact descriptor counts, by
+// one table. Knows nothing of sockets, clients or engines. cryptod-protocol(7) describes the bytes.
 //
 //      offset  size
 //           0     2  type          enum message_type
@@ -20,9 +21,9 @@
 
 #define MESSAGE_VERSION_MIN 1u
 #define MESSAGE_VERSION_MAX 1u
-#define MESSAGE_HEADER_LEN 16u
-#define MESSAGE_LEN_MAX 4096u
-#define MESSAGE_FDS_MAX 2u
+#define MESSAGE_HEADER_LEN  16u
+#define MESSAGE_LEN_MAX     4096u
+#define MESSAGE_FDS_MAX     2u
 
 // Who says it to whom. A decoder names the one direction that it accepts.
 enum message_direction {
@@ -35,12 +36,12 @@ enum message_direction {
 };
 
 enum message_type {
-    MESSAGE_HELLO = 1,         // client -> front, with 2 descriptors: memfd, bell
-    MESSAGE_HELLO_REPLY = 2,   // front -> client
-    MESSAGE_STREAM_OPEN = 3,   // client -> front; the key lies in shm_stream[stream]
-    MESSAGE_STREAM_REPLY = 4,  // front -> client
-    MESSAGE_STREAM_CLOSE = 5,  // client -> front, no answer
-    MESSAGE_STATUS = 6,        // client -> front; answered by SUMMARY, ALGORITHM.., CHANNEL.., END
+    MESSAGE_HELLO = 1,        // client -> front, with 2 descriptors: memfd, bell
+    MESSAGE_HELLO_REPLY = 2,  // front -> client
+    MESSAGE_STREAM_OPEN = 3,  // client -> front; the key lies in shm_stream[stream]
+    MESSAGE_STREAM_REPLY = 4, // front -> client
+    MESSAGE_STREAM_CLOSE = 5, // client -> front, no answer
+    MESSAGE_STATUS = 6,       // client -> front; answered by SUMMARY, ALGORITHM.., CHANNEL.., END
     MESSAGE_STATUS_SUMMARY = 7,
     MESSAGE_STATUS_ALGORITHM = 8, // also engine -> front
     MESSAGE_STATUS_CHANNEL = 9,
@@ -54,7 +55,8 @@ enum message_type {
     MESSAGE_ENGINE_REPLY = 37,   // engine -> front
     MESSAGE_ENGINE_CLOSE = 38,   // front -> engine, no answer
     MESSAGE_ENGINE_OFFER = 39,   // engine -> front, at start and when an offer changes
-    MESSAGE_ENGINE_STATUS = 40,  // front -> engine; answered by ENGINE_SUMMARY, ALGORITHM.., ENGINE_CHANNEL.., END
+    MESSAGE_ENGINE_STATUS =
+        40, // front -> engine; answered by ENGINE_SUMMARY, ALGORITHM.., ENGINE_CHANNEL.., END
     MESSAGE_ENGINE_SUMMARY = 41, // engine -> front
     MESSAGE_ENGINE_CHANNEL = 42, // engine -> front: what one channel has used
 
@@ -64,25 +66,26 @@ enum message_type {
     MESSAGE_PONG = 67,        // role -> monitor
 };
 
-// Why something was refused or is so. Also a field of status; message_reason_text() says it for people.
+// Why something was refused or is so. Also a field of status; message_reason_text() says it for
+// people.
 enum message_reason {
     MESSAGE_OK = 0,
-    MESSAGE_REASON_VERSION,     // no common version
-    MESSAGE_REASON_ACCESS,      // this uid may not use cryptod
-    MESSAGE_REASON_LIMIT,       // a limit of this uid or of the daemon is reached
-    MESSAGE_REASON_MEMORY,      // memfd of the wrong kind, seals or size
-    MESSAGE_REASON_BELL,        // bell of the wrong kind
-    MESSAGE_REASON_MALFORMED,   // message or ring content broke the rules
-    MESSAGE_REASON_ALGORITHM,   // algorithm not offered
-    MESSAGE_REASON_ENGINE,      // engine not there or failing
-    MESSAGE_REASON_SOFTWARE,    // "software only": after repeated failures, or configured so
-    MESSAGE_REASON_INTERNAL,    // out of memory or descriptors
+    MESSAGE_REASON_VERSION,   // no common version
+    MESSAGE_REASON_ACCESS,    // this uid may not use cryptod
+    MESSAGE_REASON_LIMIT,     // a limit of this uid or of the daemon is reached
+    MESSAGE_REASON_MEMORY,    // memfd of the wrong kind, seals or size
+    MESSAGE_REASON_BELL,      // bell of the wrong kind
+    MESSAGE_REASON_MALFORMED, // message or ring content broke the rules
+    MESSAGE_REASON_ALGORITHM, // algorithm not offered
+    MESSAGE_REASON_ENGINE,    // engine not there or failing
+    MESSAGE_REASON_SOFTWARE,  // "software only": after repeated failures, or configured so
+    MESSAGE_REASON_INTERNAL,  // out of memory or descriptors
     MESSAGE_REASON_COUNT,
 };
 
 // The lanes, as bits (cryptod.h: CRYPTOD_LANE_BIT()).
-#define MESSAGE_LANE_SOFTWARE 1u // the program shall use the library's own code for it
-#define MESSAGE_LANE_REQUEST 2u
+#define MESSAGE_LANE_SOFTWARE  1u // the program shall use the library's own code for it
+#define MESSAGE_LANE_REQUEST   2u
 #define MESSAGE_LANE_KEYSTREAM 4u
 
 // The state of an algorithm in a backend (cryptod.h: enum cryptod_state).
@@ -98,7 +101,8 @@ enum message_state {
 // What the daemon offers for one algorithm.
 struct message_offer {
     uint32_t lanes;       // MESSAGE_LANE_* bits; 0 = not offered at all
-    uint32_t request_min; // bytes below which a call stays in the process though a stream is in the request lane
+    uint32_t request_min; // bytes below which a call stays in the process though a stream is in the
+                          // request lane
 };
 
 struct message_hello {
@@ -116,6 +120,7 @@ struct message_hello_reply {
     uint32_t bulk_threshold; // bytes a stream does in software before it asks for a lane
     uint32_t spin_us;        // how long a side may spin before it sleeps; 0 on one CPU
     struct message_offer offer[ALGORITHM_COUNT]; // index: enum algorithm_id
+    uint32_t keystream_slots; // most slots of 64 KiB that one stream may have made ahead
 };
 
 struct message_stream_open {
@@ -231,10 +236,10 @@ struct message_role_config {
     uint32_t uid; // to become; 0 never
     uint32_t gid;
     uint32_t log_level;
-    uint32_t mode;        // enum message_reason: OK, or SOFTWARE (front without engine)
-    uint32_t offload;     // enum config_offload
-    uint32_t backends;    // CONFIG_BACKEND_* bits
-    uint32_t workers;     // engine threads, 0 = choose
+    uint32_t mode;     // enum message_reason: OK, or SOFTWARE (front without engine)
+    uint32_t offload;  // enum config_offload
+    uint32_t backends; // CONFIG_BACKEND_* bits
+    uint32_t workers;  // engine threads, 0 = choose
     uint32_t deadline_ms;
     uint32_t bulk_threshold;
     uint32_t request_min;
@@ -248,10 +253,13 @@ struct message_role_config {
     uint32_t n_gids;   // of allow_groups; the first is the admin group
     uint32_t uids[MESSAGE_IDS_MAX];
     uint32_t gids[MESSAGE_IDS_MAX];
-    uint64_t started_s; // CLOCK_BOOTTIME seconds when the monitor started
+    uint64_t started_s;     // CLOCK_BOOTTIME seconds when the monitor started
     char deny_drivers[512]; // names separated by one space
     char fault[256];        // what the fault backend shall do; empty: it is not there
     char text[128];         // why software only
+    uint32_t keystream_slots;
+    uint32_t idle_s; // after this many seconds without a request a channel's keystream memory is
+                     // taken back
 };
 
 struct message_empty { // ENGINE_STATUS, ROLE_READY, PING, PONG
@@ -284,25 +292,27 @@ struct message {
 };
 
 struct message_info {
-    const char *name;     // "HELLO"
-    uint32_t n_bytes;     // exact length on the wire, header included
-    uint32_t n_fds;       // exact count of descriptors
-    uint32_t directions;  // bits of enum message_direction
+    const char *name;    // "HELLO"
+    uint32_t n_bytes;    // exact length on the wire, header included
+    uint32_t n_fds;      // exact count of descriptors
+    uint32_t directions; // bits of enum message_direction
 };
 
 // The table's row for a type, or NULL if the type (any number) is unknown.
 const struct message_info *message_info(uint32_t type);
 
-// Checks the table itself (lengths against the field lists, no duplicates). 0, or -EINVAL. Called once at start.
+// Checks the table itself (lengths against the field lists, no duplicates). 0, or -EINVAL. Called
+// once at start.
 int message_table_check(void);
 
 // Writes m into buf (n_buf bytes). 0 and *ret_n, or -EINVAL (unknown type), -ENOBUFS.
 int message_encode(const struct message *m, uint8_t *buf, size_t n_buf, size_t *ret_n);
 
-// Reads one whole message of exactly n bytes that may travel in `direction`. Checks length, zero fields,
-// direction, that char arrays are terminated and zero after the terminator. Does not judge other values.
-// 0, or -EBADMSG with *ret untouched.
-int message_decode(const uint8_t *buf, size_t n, enum message_direction direction, struct message *ret);
+// Reads one whole message of exactly n bytes that may travel in `direction`. Checks length, zero
+// fields, direction, that char arrays are terminated and zero after the terminator. Does not judge
+// other values. 0, or -EBADMSG with *ret untouched.
+int message_decode(const uint8_t *buf, size_t n, enum message_direction direction,
+                   struct message *ret);
 
 // For people: "no common protocol version". Never NULL.
 const char *message_reason_text(uint32_t reason);

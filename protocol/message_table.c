@@ -41,7 +41,7 @@ static const struct message_field hello_reply[] = {
     FIELD(hello_reply, version),        FIELD(hello_reply, reason),
     FIELD(hello_reply, channel),        FIELD(hello_reply, deadline_ms),
     FIELD(hello_reply, bulk_threshold), FIELD(hello_reply, spin_us),
-    FIELD(hello_reply, offer),
+    FIELD(hello_reply, offer),          FIELD(hello_reply, keystream_slots),
 };
 
 static const struct message_field stream_open[] = {
@@ -159,6 +159,8 @@ static const struct message_field role_config[] = {
     FIELD(role_config, deny_drivers),
     FIELD(role_config, fault),
     FIELD(role_config, text),
+    FIELD(role_config, keystream_slots),
+    FIELD(role_config, idle_s),
 };
 
 static const struct message_field empty[] = {
@@ -182,7 +184,7 @@ static const struct message_field empty[] = {
 // clang-format off
 static const struct message_row table[] = {
     ROW(HELLO,            hello,              32, 2, C_F),
-    ROW(HELLO_REPLY,      hello_reply,       104, 0, F_C),
+    ROW(HELLO_REPLY,      hello_reply,       108, 0, F_C),
     ROW(STREAM_OPEN,      stream_open,        24, 0, C_F),
     ROW(STREAM_REPLY,     stream_reply,       24, 0, F_C),
     ROW(STREAM_CLOSE,     stream_close,       20, 0, C_F),
@@ -202,7 +204,7 @@ static const struct message_row table[] = {
     ROW(ENGINE_STATUS,    empty,              20, 0, F_E),
     ROW(ENGINE_SUMMARY,   engine_summary,    160, 0, E_F),
     ROW(ENGINE_CHANNEL,   engine_channel,     56, 0, E_F),
-    ROW(ROLE_CONFIG,      role_config,      1120, 0, M_R),
+    ROW(ROLE_CONFIG,      role_config,      1128, 0, M_R),
     ROW(ROLE_READY,       empty,              20, 0, R_M),
     ROW(PING,             empty,              20, 0, M_R),
     ROW(PONG,             empty,              20, 0, R_M),

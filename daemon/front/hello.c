@@ -58,6 +58,7 @@ static void reply_fill(const struct client *client, uint32_t reason, struct mess
     ret->u.hello_reply.deadline_ms = front->config.deadline_ms;
     ret->u.hello_reply.bulk_threshold = front->config.bulk_threshold;
     ret->u.hello_reply.spin_us = front->config.spin_us;
+    ret->u.hello_reply.keystream_slots = front->config.keystream_slots;
     memcpy(ret->u.hello_reply.offer, front->offers, sizeof(front->offers));
 }
 

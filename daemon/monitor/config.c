@@ -142,7 +142,9 @@ static void config_set_defaults(struct config *config)
         .channels_max = 128,
         .channels_per_uid = 96,
         .streams_per_channel = 16,
-        .slots_per_channel = 4,
+        .slots_per_channel = 16,
+        .keystream_slots = 8,
+        .idle_s = 30,
     };
 }
 
@@ -283,6 +285,8 @@ void config_fill_role(const struct config *config, enum config_role role,
         .channels_per_uid = config->channels_per_uid,
         .streams_per_channel = config->streams_per_channel,
         .slots_per_channel = config->slots_per_channel,
+        .keystream_slots = config->keystream_slots,
+        .idle_s = config->idle_s,
         .n_uids = config->n_uids,
         .n_gids = config->n_gids,
     };

@@ -37,6 +37,8 @@ struct config {
     uint32_t request_min;
     uint32_t deadline_ms;
     uint32_t spin_us;
+    uint32_t keystream_slots;
+    uint32_t idle_s;
     // [engine]
     uint32_t backends; // CONFIG_BACKEND_* bits, and their order: CONFIG_BACKEND_AT()
     uint32_t workers;

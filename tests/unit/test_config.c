@@ -43,7 +43,9 @@ Test(config, defaults)
     cr_expect_eq(c.channels_max, 128);
     cr_expect_eq(c.channels_per_uid, 96);
     cr_expect_eq(c.streams_per_channel, 16);
-    cr_expect_eq(c.slots_per_channel, 4);
+    cr_expect_eq(c.slots_per_channel, 16);
+    cr_expect_eq(c.keystream_slots, 8);
+    cr_expect_eq(c.idle_s, 30);
 }
 
 Test(config, every_key)
@@ -136,6 +138,8 @@ static const struct range ranges[] = {
     {"limits", "channels_max", offsetof(struct config, channels_max), 1, 4096, false},
     {"limits", "channels_per_uid", offsetof(struct config, channels_per_uid), 1, 4096, false},
     {"limits", "streams_per_channel", offsetof(struct config, streams_per_channel), 1, 32, false},
+    {"lanes", "keystream_slots", offsetof(struct config, keystream_slots), 1, 64, false},
+    {"lanes", "idle_s", offsetof(struct config, idle_s), 1, 86400, false},
     {"limits", "slots_per_channel", offsetof(struct config, slots_per_channel), 1, 64, false},
 };
 
