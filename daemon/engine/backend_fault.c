@@ -101,6 +101,24 @@ static void hang(void)
         pause_for(3600, 0);
 }
 
+// What happens before request n is done at all.
+static int suffer(const struct fault_spec *spec, uint64_t n)
+{
+    if (n > spec->hang_after)
+        hang();
+    if (spec->delay_ms > 0)
+        pause_for(spec->delay_ms / 1000, (long)(spec->delay_ms % 1000) * 1000000);
+    if (n > spec->error_after || (spec->error_every > 0 && n % spec->error_every == 0))
+        return -EIO;
+    return 0;
+}
+
+static void spoil(const struct fault_spec *spec, uint64_t n, uint8_t *out, size_t n_bytes)
+{
+    if (spec->wrong_every > 0 && n % spec->wrong_every == 0)
+        out[n_bytes / 2] ^= 1;
+}
+
 static int fault_crypt(struct backend_key *key, bool encrypt,
                        const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *out, const uint8_t *in,
                        size_t n_bytes)
@@ -112,22 +130,30 @@ static int fault_crypt(struct backend_key *key, bool encrypt,
     if (!key->suffers)
         return backend_cpu_ops.crypt(key->cpu, encrypt, iv, out, in, n_bytes);
     n = atomic_fetch_add(&key->backend->n_requests, 1) + 1;
-    if (n > spec->hang_after)
-        hang();
-    if (spec->delay_ms > 0)
-        pause_for(spec->delay_ms / 1000, (long)(spec->delay_ms % 1000) * 1000000);
-    if (n > spec->error_after || (spec->error_every > 0 && n % spec->error_every == 0))
-        return -EIO;
-    r = backend_cpu_ops.crypt(key->cpu, encrypt, iv, out, in, n_bytes);
-    if (r == 0 && spec->wrong_every > 0 && n % spec->wrong_every == 0)
-        out[n_bytes / 2] ^= 1;
+    r = suffer(spec, n);
+    if (r == 0)
+        r = backend_cpu_ops.crypt(key->cpu, encrypt, iv, out, in, n_bytes);
+    if (r == 0)
+        spoil(spec, n, out, n_bytes);
     return r;
 }
 
 static int fault_keystream(struct backend_key *key, const uint8_t iv[ALGORITHM_IV_LEN_MAX],
                            uint8_t *out, size_t n_bytes)
 {
-    return backend_cpu_ops.keystream(key->cpu, iv, out, n_bytes);
+    const struct fault_spec *spec = &key->backend->spec;
+    uint64_t n;
+    int r;
+
+    if (!key->suffers)
+        return backend_cpu_ops.keystream(key->cpu, iv, out, n_bytes);
+    n = atomic_fetch_add(&key->backend->n_requests, 1) + 1;
+    r = suffer(spec, n);
+    if (r == 0)
+        r = backend_cpu_ops.keystream(key->cpu, iv, out, n_bytes);
+    if (r == 0)
+        spoil(spec, n, out, n_bytes);
+    return r;
 }
 
 static void fault_close(struct backend_key *key)

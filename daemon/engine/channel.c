@@ -63,6 +63,7 @@ int channel_new(const struct message_channel_add *add, int memfd, int bell,
     channel->uid = add->uid;
     channel->pid = add->pid;
     channel->bell = bell;
+    channel->memfd = memfd;
     channel->queue = queue;
     for (uint32_t i = 0; i < add->n_slots; i++)
         channel->requests[i].channel = channel;
@@ -94,6 +95,7 @@ void channel_unref(struct channel *channel)
     fair_queue_put_user(channel->queue, channel->user);
     shm_unmap(&channel->map);
     close(channel->bell);
+    close(channel->memfd);
     pthread_mutex_destroy(&channel->mutex);
     free(channel);
 }

@@ -22,7 +22,7 @@
 
 struct channel;
 
-// Checks and maps memfd, which stays the caller's; takes bell on success. 0; -EMEDIUMTYPE, -ERANGE,
+// Checks and maps memfd; takes memfd and bell on success. 0; -EMEDIUMTYPE, -ERANGE,
 // -ENOSPC: not such memory (shm.h); -EPROTOTYPE: not such a bell; or another negative errno. The
 // queue must outlive the channel.
 int channel_new(const struct message_channel_add *add, int memfd, int bell,
@@ -69,6 +69,12 @@ bool channel_has_work(const struct channel *channel);
 // Announces that nobody looks at the ring any more: the client must ring. false if there is work
 // after all, and nothing was announced.
 bool channel_begin_sleep(struct channel *channel);
+
+// Takes the memory of filled keystream slots back if nothing was collected since the last call.
+void channel_tend(struct channel *channel);
+
+// Whether channel_tend() could have anything to do. Any thread.
+bool channel_holds_keystream(const struct channel *channel);
 
 // Takes one packet off the bell. 0; -ENODATA if the client is gone or the bell broken.
 int channel_answer_bell(struct channel *channel);

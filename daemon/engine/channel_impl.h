@@ -15,9 +15,10 @@ struct request {
     struct key *key; // NULL: its stream was closed
     uint32_t sequence;
     uint32_t n_bytes;
-    bool encrypt;
+    uint32_t operation; // SHM_OP_*
     uint8_t iv[ALGORITHM_IV_LEN_MAX];
     _Atomic bool busy; // waits or runs
+    bool allocated;    // a keystream slot with pages; whoever made it busy, else the collector
 };
 
 struct stream {
@@ -32,12 +33,15 @@ struct channel {
     uint32_t uid;
     uint32_t pid;
     int bell;
+    int memfd;
     struct shm_map map;
     struct fair_queue *queue;
     struct fair_user *user;
     const char *fault; // written before dead
     struct statistics statistics;
     uint32_t taken;        // requests collected, modulo 2^32; the collecting worker's
+    uint32_t tended;       // `taken` when it was last looked at for idleness; the same worker's
+    _Atomic uint32_t n_allocated; // keystream slots with pages
     pthread_mutex_t mutex; // the streams
     uint32_t n_open;
     struct stream streams[SHM_STREAMS_MAX];

@@ -45,13 +45,24 @@ static const char *check_request(const struct channel *channel, const struct shm
         return "a request out of sequence";
     if (asked->stream >= channel->map.n_streams)
         return "a request for a stream out of range";
-    if (asked->operation != SHM_OP_ENCRYPT && asked->operation != SHM_OP_DECRYPT)
+    if (asked->operation != SHM_OP_ENCRYPT && asked->operation != SHM_OP_DECRYPT &&
+        asked->operation != SHM_OP_KEYSTREAM)
         return "a request for an unknown operation";
+    if (asked->slot >= channel->map.n_slots)
+        return "a request for a slot out of range";
+    // Slots of the request lane have pages of the client's, the others get and lose the engine's.
+    if ((asked->operation == SHM_OP_KEYSTREAM) != (asked->slot >= SHM_SLOTS_REQUEST))
+        return "a request in a slot of the other lane";
     if (asked->n_bytes == 0 || asked->n_bytes > SHM_SLOT_SIZE)
         return "a request of a wrong length";
     if (!is_zero(asked->reserved, sizeof(asked->reserved)))
         return "a request with reserved bytes set";
     return NULL;
+}
+
+static uint32_t unit_of(const struct shm_request *asked, const struct algorithm_info *info)
+{
+    return asked->operation == SHM_OP_KEYSTREAM ? info->n_cipher_block : info->n_block;
 }
 
 // The key of the request's stream. A stream that was open once and is closed now gives none, and
@@ -69,7 +80,7 @@ static const char *find_key(struct channel *channel, const struct shm_request *a
     else if (!stream->was_open)
         fault = "a request for a stream that was never opened";
     pthread_mutex_unlock(&channel->mutex);
-    if (key && asked->n_bytes % key_info(key)->n_block != 0) {
+    if (key && asked->n_bytes % unit_of(asked, key_info(key)) != 0) {
         key_unref(key);
         return "a request that is not a multiple of the block";
     }
@@ -80,21 +91,23 @@ static const char *find_key(struct channel *channel, const struct shm_request *a
 
 static const char *take_request(struct channel *channel)
 {
-    struct request *request = &channel->requests[channel->taken % channel->map.n_slots];
+    struct request *request;
     struct shm_request asked;
     const char *fault;
 
-    if (atomic_load_explicit(&request->busy, memory_order_acquire))
-        return "a request in a slot that is in use";
     copy_request(&channel->map, channel->taken, &asked);
     fault = check_request(channel, &asked);
-    if (!fault)
-        fault = find_key(channel, &asked, &request->key);
+    if (fault)
+        return fault;
+    request = &channel->requests[asked.slot];
+    if (atomic_load_explicit(&request->busy, memory_order_acquire))
+        return "a request in a slot that is in use";
+    fault = find_key(channel, &asked, &request->key);
     if (fault)
         return fault;
     request->sequence = asked.sequence;
     request->n_bytes = asked.n_bytes;
-    request->encrypt = asked.operation == SHM_OP_ENCRYPT;
+    request->operation = asked.operation;
     memcpy(request->iv, asked.iv, sizeof(request->iv));
     atomic_store_explicit(&request->busy, true, memory_order_relaxed);
     channel_ref(channel);
@@ -164,9 +177,9 @@ int channel_answer_bell(struct channel *channel)
 
 // ---------------------------------------------------------------- requests
 
-static void complete(const struct channel *channel, uint32_t sequence, int result)
+static void complete(const struct channel *channel, uint32_t slot, uint32_t sequence, int result)
 {
-    struct shm_done *done = shm_done(&channel->map, sequence);
+    struct shm_done *done = shm_done(&channel->map, slot);
     const uint8_t byte = 1;
 
     done->result = result;
@@ -176,6 +189,28 @@ static void complete(const struct channel *channel, uint32_t sequence, int resul
         (void)send(channel->bell, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+static uint32_t slot_of(const struct request *request)
+{
+    return (uint32_t)(request - request->channel->requests);
+}
+
+static int keystream_request(struct request *request)
+{
+    struct channel *channel = request->channel;
+    uint32_t slot = slot_of(request);
+    int r;
+
+    if (!request->allocated) {
+        r = shm_slot_allocate(channel->memfd, slot);
+        if (r < 0)
+            return r;
+        request->allocated = true;
+        atomic_fetch_add_explicit(&channel->n_allocated, 1, memory_order_relaxed);
+    }
+    return key_keystream(request->key, request->iv, shm_data(&channel->map, slot),
+                         request->n_bytes);
+}
+
 static int crypt_request(struct request *request)
 {
     struct channel *channel = request->channel;
@@ -183,8 +218,11 @@ static int crypt_request(struct request *request)
 
     if (!request->key)
         return -ENOKEY;
-    r = key_crypt(request->key, request->encrypt, request->iv,
-                  shm_data(&channel->map, request->sequence), request->n_bytes);
+    if (request->operation == SHM_OP_KEYSTREAM)
+        r = keystream_request(request);
+    else
+        r = key_crypt(request->key, request->operation == SHM_OP_ENCRYPT, request->iv,
+                      shm_data(&channel->map, slot_of(request)), request->n_bytes);
     if (r < 0)
         statistics_add_error(&channel->statistics);
     else
@@ -207,7 +245,7 @@ void channel_run(struct fair_item *item)
 {
     struct request *request = (struct request *)(void *)item;
     struct channel *channel = request->channel;
-    const uint32_t sequence = request->sequence;
+    const uint32_t sequence = request->sequence, slot = slot_of(request);
     int result;
 
     if (is_dead(channel)) {
@@ -216,7 +254,7 @@ void channel_run(struct fair_item *item)
     }
     result = crypt_request(request);
     release_request(request);
-    complete(channel, sequence, result);
+    complete(channel, slot, sequence, result);
     channel_unref(channel);
 }
 
@@ -227,4 +265,35 @@ void channel_drop(struct fair_item *item)
 
     release_request(request);
     channel_unref(channel);
+}
+
+// ---------------------------------------------------------------- idle memory
+
+// Called by the collector: no request can enter a slot meanwhile. One that is filled is the
+// engine's if the client has not begun to use it, and its keystream goes with the pages.
+static void take_back(struct channel *channel, uint32_t slot)
+{
+    struct request *request = &channel->requests[slot];
+
+    if (atomic_load_explicit(&request->busy, memory_order_acquire) || !request->allocated ||
+        !shm_claim(shm_done(&channel->map, slot), SHM_CLAIM_ENGINE))
+        return;
+    if (shm_slot_free(channel->memfd, slot) < 0)
+        return; // the pages stay, and nobody uses them until the client asks again
+    request->allocated = false;
+    atomic_fetch_sub_explicit(&channel->n_allocated, 1, memory_order_relaxed);
+}
+
+bool channel_holds_keystream(const struct channel *channel)
+{
+    return atomic_load_explicit(&channel->n_allocated, memory_order_relaxed) > 0;
+}
+
+void channel_tend(struct channel *channel)
+{
+    const bool idle = channel->tended == channel->taken && count_pending(channel) == 0;
+
+    channel->tended = channel->taken;
+    for (uint32_t slot = SHM_SLOTS_REQUEST; idle && slot < channel->map.n_slots; slot++)
+        take_back(channel, slot);
 }

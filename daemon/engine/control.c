@@ -93,6 +93,7 @@ static void apply_config(struct control *control, const struct message_role_conf
     control->config.channels_max = config->channels_max;
     control->config.streams_per_channel = config->streams_per_channel;
     control->config.slots_per_channel = config->slots_per_channel;
+    control->config.idle_s = config->idle_s;
     log_init("engine", config->log_level);
     offer_decide(control->offer, config->offload, config->request_min);
     control_send_offer(control);
@@ -132,6 +133,13 @@ static void on_fault_event(evutil_socket_t fd, short what, void *arg)
     control_report_faults(arg);
 }
 
+static void on_tend_event(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    control_tend_channels(arg);
+}
+
 // In a worker's thread.
 static void on_worker_fault(void *user)
 {
@@ -157,6 +165,7 @@ static int make_loop(struct control *control)
         event_assign(&control->from_monitor, control->base, control->monitor_fd,
                      EV_READ | EV_PERSIST, on_monitor, control) < 0 ||
         event_assign(&control->fault, control->base, -1, 0, on_fault_event, control) < 0 ||
+        evtimer_assign(&control->tend, control->base, on_tend_event, control) < 0 ||
         event_add(&control->from_front, NULL) < 0 || event_add(&control->from_monitor, NULL) < 0)
         return -EIO;
     return 0;

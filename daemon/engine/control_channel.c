@@ -72,6 +72,14 @@ static int check_limits(struct control *control, const struct message_channel_ad
     return 0;
 }
 
+static void expect_tending(struct control *control)
+{
+    const struct timeval later = {.tv_sec = (time_t)control->config.idle_s};
+
+    if (control->channels && !evtimer_pending(&control->tend, NULL))
+        evtimer_add(&control->tend, &later);
+}
+
 static int make_channel(struct control *control, const struct message_channel_add *add, int fds[2])
 {
     struct control_channel *entry;
@@ -87,7 +95,7 @@ static int make_channel(struct control *control, const struct message_channel_ad
         free(entry);
         return r;
     }
-    fds[1] = -1; // the channel's now
+    fds[0] = fds[1] = -1; // the channel's now
     r = worker_pool_add(control->pool, entry->channel, &entry->seat);
     if (r < 0) {
         channel_unref(entry->channel);
@@ -98,6 +106,7 @@ static int make_channel(struct control *control, const struct message_channel_ad
     entry->next = control->channels;
     control->channels = entry;
     control->n_channels++;
+    expect_tending(control);
     return 0;
 }
 
@@ -151,6 +160,14 @@ void control_report_faults(struct control *control)
         let_go(control, link);
         outbox_send(&control->outbox, &m);
     }
+}
+
+void control_tend_channels(struct control *control)
+{
+    for (struct control_channel *entry = control->channels; entry; entry = entry->next)
+        if (channel_holds_keystream(entry->channel))
+            worker_pool_tend(entry->seat);
+    expect_tending(control);
 }
 
 void control_remove_all(struct control *control)

@@ -29,6 +29,7 @@ struct control {
     struct event from_front;
     struct event from_monitor;
     struct event fault; // activated by workers
+    struct event tend;  // pending while there are channels
     struct outbox outbox;
     bool outbox_ready;
     int front_fd;
@@ -47,6 +48,9 @@ void control_add_channel(struct control *control, const struct message *m, int f
 void control_remove_channel(struct control *control, const struct message *m);
 void control_open_stream(struct control *control, const struct message *m);
 void control_close_stream(struct control *control, const struct message *m);
+
+// Looks for channels that have been idle, and comes again as long as there are channels.
+void control_tend_channels(struct control *control);
 
 // Tells front of channels that broke the rules, and lets go of them.
 void control_report_faults(struct control *control);

@@ -55,14 +55,25 @@ const struct algorithm_info *key_info(const struct key *key)
     return key->info;
 }
 
-int key_crypt(struct key *key, bool encrypt, const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data,
-              size_t n_bytes)
+static int count(struct key *key, size_t n_bytes, int r)
 {
-    int r = key->ops->crypt(key->handle, encrypt, iv, data, data, n_bytes);
-
     if (r < 0)
         statistics_add_error(key->statistics);
     else
         statistics_add(key->statistics, n_bytes);
     return r;
+}
+
+int key_crypt(struct key *key, bool encrypt, const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data,
+              size_t n_bytes)
+{
+    return count(key, n_bytes, key->ops->crypt(key->handle, encrypt, iv, data, data, n_bytes));
+}
+
+int key_keystream(struct key *key, const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data,
+                  size_t n_bytes)
+{
+    if (!key->ops->keystream)
+        return -EOPNOTSUPP;
+    return count(key, n_bytes, key->ops->keystream(key->handle, iv, data, n_bytes));
 }

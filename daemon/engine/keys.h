@@ -27,4 +27,9 @@ const struct algorithm_info *key_info(const struct key *key);
 int key_crypt(struct key *key, bool encrypt, const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data,
               size_t n_bytes);
 
+// n_bytes of keystream from this IV on; counts it. 0; -EOPNOTSUPP: the algorithm has none; or
+// another negative errno.
+int key_keystream(struct key *key, const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data,
+                  size_t n_bytes);
+
 #endif

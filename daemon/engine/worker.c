@@ -61,6 +61,15 @@ static void seat_on_bell(evutil_socket_t fd, short what, void *arg)
     seat_sit_up(seat);
 }
 
+static void seat_on_tend(evutil_socket_t fd, short what, void *arg)
+{
+    struct worker_seat *seat = arg;
+
+    (void)fd;
+    (void)what;
+    channel_tend(seat->channel);
+}
+
 // In the worker's thread (or when its base is freed), after which libevent does not know the seat
 // any more.
 static void seat_on_final(struct event *event, void *arg)
@@ -69,9 +78,18 @@ static void seat_on_final(struct event *event, void *arg)
 
     (void)event;
     seat_lie_down(seat);
+    event_free(seat->tend);
     atomic_fetch_sub(&seat->worker->n_seats, 1);
     channel_unref(seat->channel);
     free(seat);
+}
+
+static void seat_free_events(struct worker_seat *seat)
+{
+    if (seat->bell)
+        event_free(seat->bell);
+    if (seat->tend)
+        event_free(seat->tend);
 }
 
 static struct worker *pool_choose_worker(struct worker_pool *pool)
@@ -94,7 +112,9 @@ int worker_pool_add(struct worker_pool *pool, struct channel *channel, struct wo
     seat->worker = worker;
     seat->bell =
         event_new(worker->base, channel_bell(channel), EV_READ | EV_PERSIST, seat_on_bell, seat);
-    if (!seat->bell) {
+    seat->tend = event_new(worker->base, -1, 0, seat_on_tend, seat);
+    if (!seat->bell || !seat->tend) {
+        seat_free_events(seat);
         free(seat);
         return -ENOMEM;
     }
@@ -108,6 +128,11 @@ int worker_pool_add(struct worker_pool *pool, struct channel *channel, struct wo
     }
     *ret = seat;
     return 0;
+}
+
+void worker_pool_tend(struct worker_seat *seat)
+{
+    event_active(seat->tend, EV_TIMEOUT, 0);
 }
 
 void worker_pool_remove(struct worker_seat *seat)

@@ -49,6 +49,10 @@ uint32_t worker_pool_size(const struct worker_pool *pool);
 // thread. 0 or a negative errno.
 int worker_pool_add(struct worker_pool *pool, struct channel *channel, struct worker_seat **ret);
 
+// Has the worker take back the keystream memory of the channel, if it has been idle since the last
+// call. Never blocks. The main thread.
+void worker_pool_tend(struct worker_seat *seat);
+
 // Kills the channel; the worker lets go of it when it comes to it. The seat is gone for the caller.
 // Never blocks.
 void worker_pool_remove(struct worker_seat *seat);
