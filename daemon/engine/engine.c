@@ -37,8 +37,6 @@
 #include "role.h"
 #include "sandbox.h"
 
-#define FDS_WANTED 65536u // a key of afalg takes 4 and more, a channel 1
-
 struct engine {
     struct message_role_config config;
     struct offer offer;
@@ -54,33 +52,15 @@ static void ignore_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-// As far as it goes without the power to go over the hard limit.
-static void raise_limit(int resource, rlim_t wanted)
-{
-    struct rlimit limit, higher = {.rlim_cur = wanted, .rlim_max = wanted};
-
-    if (getrlimit((__rlimit_resource_t)resource, &limit) < 0 || limit.rlim_cur >= wanted)
-        return;
-    if (limit.rlim_max > wanted)
-        higher.rlim_max = limit.rlim_max;
-    if (setrlimit((__rlimit_resource_t)resource, &higher) == 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit((__rlimit_resource_t)resource, &limit);
-}
-
-// ONFAULT: only what is used is locked, not each thread's whole stack. The limit goes first:
-// without CAP_IPC_LOCK, which goes later, a mapping over it would fail.
+// ONFAULT: only what is used is locked, not each thread's whole stack. Without a limit only (the
+// monitor raises it): CAP_IPC_LOCK goes, and then a mapping over the limit would fail.
 static void lock_memory(void)
 {
     struct rlimit limit;
 
-    raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur != RLIM_INFINITY) {
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur != RLIM_INFINITY)
         log_notice("memory is not locked: keys could reach swap space (limit memlock)");
-        return;
-    }
-    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
+    else if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
         log_notice("memory is not locked: keys could reach swap space: %s", strerror(errno));
 }
 
@@ -103,7 +83,6 @@ static int start(struct engine *engine)
 
     ignore_signals();
     lock_memory();
-    raise_limit(RLIMIT_NOFILE, FDS_WANTED);
     r = offer_init(&engine->offer, config, n_workers);
     if (r < 0) {
         log_error("OpenSSL cannot be used: %s", strerror(-r));

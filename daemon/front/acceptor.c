@@ -13,7 +13,7 @@
 
 #define ACCEPTS_PER_EVENT                                                                          \
     16 // so that a flood of connects does not starve the clients that are here
-#define REST_MS 100
+#define REST_MS 100L
 
 static void acceptor_rest(struct acceptor *acceptor, int error)
 {

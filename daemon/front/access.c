@@ -29,15 +29,13 @@ static bool group_in(const gid_t *groups, size_t n_groups, uint32_t gid)
 void access_judge(const struct message_role_config *config, uint32_t uid, const gid_t *groups,
                   size_t n_groups, bool *ret_allowed, bool *ret_admin)
 {
-    uint32_t n_uids = config->n_uids < MESSAGE_IDS_MAX ? config->n_uids : MESSAGE_IDS_MAX;
-    uint32_t n_gids = config->n_gids < MESSAGE_IDS_MAX ? config->n_gids : MESSAGE_IDS_MAX;
-    bool admin = uid == 0 || (n_gids > 0 && group_in(groups, n_groups, config->gids[0]));
+    bool admin = uid == 0 || (config->n_gids > 0 && group_in(groups, n_groups, config->gids[0]));
     bool allowed = admin;
 
-    for (uint32_t i = 0; i < n_uids && !allowed; i++)
-        allowed = config->uids[i] == uid && uid != ID_NONE;
-    for (uint32_t i = 0; i < n_gids && !allowed; i++)
-        allowed = group_in(groups, n_groups, config->gids[i]);
+    for (uint32_t i = 0; i < MESSAGE_IDS_MAX && !allowed; i++) {
+        allowed = (i < config->n_uids && config->uids[i] == uid && uid != ID_NONE) ||
+                  (i < config->n_gids && group_in(groups, n_groups, config->gids[i]));
+    }
     *ret_allowed = allowed;
     *ret_admin = admin;
 }
@@ -73,8 +71,8 @@ int access_identify(int fd, const struct message_role_config *config, struct acc
 {
     struct ucred cred;
     socklen_t n_cred = sizeof(cred);
-    gid_t *groups;
-    size_t n_groups;
+    gid_t *groups = NULL;
+    size_t n_groups = 0;
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n_cred) < 0)
         return -errno;

@@ -50,7 +50,7 @@ void account_set_limit(struct account *account, enum account_kind kind,
 
 static struct account_user *user_find(const struct account *account, uint32_t uid)
 {
-    struct account_user *user;
+    struct account_user *user = NULL;
     LIST_FOREACH(user, &account->users, link)
     {
         if (user->uid == uid)
@@ -133,7 +133,7 @@ uint32_t account_count_uid(const struct account *account, uint32_t uid, enum acc
 
 size_t account_count_users(const struct account *account)
 {
-    const struct account_user *user;
+    const struct account_user *user = NULL;
     size_t n = 0;
     LIST_FOREACH(user, &account->users, link)
     n++;

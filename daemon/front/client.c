@@ -124,7 +124,7 @@ void client_settle(struct client *client)
 
 struct client *client_find_channel(struct front *front, uint32_t channel)
 {
-    struct client *client;
+    struct client *client = NULL;
     LIST_FOREACH(client, &front->clients, link)
     {
         if (client->channel == channel && channel != 0)

@@ -54,7 +54,7 @@ static int read_without_fds(int fd, struct message *ret)
 enum verdict dispatch_receive(struct client *client)
 {
     for (int i = 0; i < READS_PER_EVENT; i++) {
-        struct message m;
+        struct message m = {0};
         int fds[MESSAGE_FDS_MAX] = {-1, -1};
         int r = client->peer.allowed ? packet_recv(client->fd, MESSAGE_CLIENT_TO_FRONT, &m, fds)
                                      : read_without_fds(client->fd, &m);

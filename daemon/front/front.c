@@ -202,7 +202,7 @@ int front_init(struct front *front, const struct message_role_config *config, in
 
 void front_fini(struct front *front)
 {
-    struct client *client;
+    struct client *client = NULL;
 
     // The engine gives everything up when the link ends; it is not told, and its answers do not
     // come any more.
@@ -261,7 +261,7 @@ static void front_raise_fd_limit(void)
 
 int front_main(void)
 {
-    struct message_role_config config;
+    struct message_role_config config = {0};
     struct front front;
 
     int r = sandbox_harden_process();

@@ -12,7 +12,7 @@
 #include "log.h"
 #include "packet.h"
 
-#define ENGINE_PATIENCE_MS 500
+#define ENGINE_PATIENCE_MS 500L
 
 struct report_snapshot {
     uint32_t n_users; // of this snapshot
@@ -96,7 +96,7 @@ static struct report_snapshot *snapshot_new(struct front *front, bool engine_ans
 {
     const struct report *report = &front->report;
     int64_t now_s = clock_seconds(CLOCK_MONOTONIC);
-    struct client *client;
+    struct client *client = NULL;
     size_t n = 0;
 
     LIST_FOREACH(client, &front->clients, link)
@@ -222,7 +222,7 @@ static int report_begin_round(struct front *front)
 // question.
 static void report_continue(struct front *front)
 {
-    const struct client *client;
+    const struct client *client = NULL;
     LIST_FOREACH(client, &front->clients, link)
     {
         if (client->answer.asked && client->answer.snapshot == NULL) {
@@ -283,9 +283,7 @@ enum verdict report_handle_status(struct client *client, const struct message *m
     };
     if (!relay_is_up(&front->relay))
         r = report_answer_alone(client, true); // there are no rows but the summary
-    else if (report->late)
-        r = report_answer_alone(client, false);
-    else if (report->serial == 0 && report_begin_round(front) < 0)
+    else if (report->late || (report->serial == 0 && report_begin_round(front) < 0))
         r = report_answer_alone(client, false);
     return r < 0 ? VERDICT_CLOSE : VERDICT_KEEP;
 }

@@ -19,9 +19,11 @@
 #include "timer.h"
 
 #define CHILD_WHY_MAX 96
-#define CHILD_GRACE_MS                                                                             \
-    500 // for the exit status to come after a kill; a process in D state has none
-#define CHILD_MESSAGES_MAX 16
+// For the exit status to come. After a kill: a process in D state has none. After it closed its
+// descriptor it is most likely about to end, which a sanitizer or a full swap makes slow.
+#define CHILD_KILLED_GRACE_MS 500
+#define CHILD_CLOSED_GRACE_MS 5000
+#define CHILD_MESSAGES_MAX    16
 
 struct child {
     enum config_role role;
@@ -73,7 +75,7 @@ static void child_end(struct child *child, const char *why)
     child->ending = true;
     snprintf(child->why, sizeof(child->why), "%s", why);
     event_del(child->readable);
-    timer_set(child->grace, CHILD_GRACE_MS);
+    timer_set(child->grace, child->closed ? CHILD_CLOSED_GRACE_MS : CHILD_KILLED_GRACE_MS);
     if (!child->closed)
         child_kill(child);
 }

@@ -280,7 +280,7 @@ static void supervise_handle_stop(evutil_socket_t fd, short what, void *user)
         timer_set(s->stop, SUPERVISE_STOP_LEAVE_MS - SUPERVISE_STOP_KILL_MS);
         return;
     }
-    log_warning("%u processes cannot be killed and are left behind", s->n_processes);
+    log_warning("left behind, because they cannot be killed: %u processes", s->n_processes);
     event_base_loopbreak(s->settings.base);
 }
 

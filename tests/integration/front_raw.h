@@ -12,6 +12,9 @@
 #include "message.h"
 #include "shm.h"
 
+// For daemons with a witness: on a busy machine it must not lose its patience.
+#define RAW_PATIENT "lanes.deadline_ms=30000\n"
+
 #define RAW_FDS_MAX 253 // the most that the kernel carries in one packet
 
 // Connected and blocking with a generous limit.

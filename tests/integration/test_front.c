@@ -45,7 +45,7 @@ Test(front, channel_and_streams)
     struct message m;
     struct message_status_summary summary;
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     int client = raw_open(&fixture, &channel);
     for (uint32_t i = 0; i < 4; i++) {
         memset(shm_stream(&channel.map, i)->key, 0x40 + (int)i, 16);
@@ -96,7 +96,7 @@ Test(front, versions)
     struct raw_channel channel;
     struct message m;
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     raw_channel_make(&channel);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int client = raw_connect(&fixture);
@@ -145,7 +145,7 @@ Test(front, leaving_at_each_step)
 {
     enum { STEPS = 7, TIMES = 40 };
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     raw_witness_start(&fixture);
     pid_t front = fixture_role_pid(&fixture, "front"),
           engine = fixture_role_pid(&fixture, "engine");
@@ -167,7 +167,7 @@ Test(front, fault_in_the_ring)
     struct raw_channel channel;
     char byte = 0;
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     raw_witness_start(&fixture);
     int client = raw_open(&fixture, &channel);
     shm_request(&channel.map, 0)->stream = 31;
@@ -286,7 +286,7 @@ Test(front, engine_that_stands_still)
     struct message m = {.type = MESSAGE_STATUS, .serial = 1};
 
     // Long enough that the monitor does not lose its patience first.
-    fixture_start(&fixture, "daemon.ping_interval_ms=10000\n");
+    fixture_start(&fixture, RAW_PATIENT "daemon.ping_interval_ms=10000\n");
     pid_t engine = fixture_role_pid(&fixture, "engine");
     int client = raw_connect(&fixture);
     cr_assert_eq(kill(engine, SIGSTOP), 0);

@@ -289,7 +289,7 @@ static struct fixture fixture;
 
 static void hostile_setup(void)
 {
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     raw_witness_start(&fixture);
 }
 

@@ -58,7 +58,7 @@ static int flood_as_user(const struct fixture *f)
 
 Test(front_limits, flood_of_connects_of_a_user)
 {
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     pid_t front = fixture_role_pid(&fixture, "front");
     unsigned n_fds = raw_count_fds(front);
 
@@ -74,7 +74,7 @@ Test(front_limits, flood_of_connects_of_root)
     enum { MORE = CONNECTIONS + 50 };
     int clients[MORE];
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     raw_witness_start(&fixture);
     pid_t front = fixture_role_pid(&fixture, "front");
     unsigned n_fds = raw_count_fds(front);
@@ -90,7 +90,7 @@ Test(front_limits, flood_of_connects_of_root)
 
 Test(front_limits, flood_that_comes_and_goes)
 {
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     raw_witness_start(&fixture);
     pid_t front = fixture_role_pid(&fixture, "front"),
           engine = fixture_role_pid(&fixture, "engine");
@@ -123,7 +123,7 @@ Test(front_limits, flood_of_violations_does_not_fill_the_log)
     int fds[RAW_FDS_MAX];
     struct message_status_summary summary;
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     pid_t front = fixture_role_pid(&fixture, "front");
     unsigned n_fds = raw_count_fds(front);
     for (size_t i = 0; i < RAW_FDS_MAX; i++)
@@ -198,7 +198,7 @@ static void stop_reading(int client)
 
 Test(front_limits, slow_reader)
 {
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     raw_witness_start(&fixture);
     pid_t front = fixture_role_pid(&fixture, "front");
     unsigned n_fds = raw_count_fds(front);
@@ -219,7 +219,7 @@ Test(front_limits, silence)
     struct raw_channel channel;
     struct message m = {.type = MESSAGE_STATUS, .serial = 1};
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     int open = raw_open(&fixture, &channel);
     int silent = raw_connect(&fixture);
     raw_expect_closed(silent); // waits for it
@@ -257,7 +257,7 @@ Test(front_limits, no_descriptors_left)
 
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few),
                  0); // inherited; front only raises the soft limit to the hard one
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, RAW_PATIENT);
     raw_witness_start(&fixture);
     pid_t front = fixture_role_pid(&fixture, "front");
     for (int i = 0; i < HOLDERS; i++)

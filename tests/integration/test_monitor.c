@@ -273,7 +273,7 @@ Test(monitor, stops_without_a_role_that_cannot_be_killed)
 
     make_unkillable(engine);
     cr_assert_eq(kill(f.monitor, SIGTERM), 0);
-    fixture_wait_log(&f, "1 processes cannot be killed and are left behind");
+    fixture_wait_log(&f, "left behind, because they cannot be killed: 1 processes");
     let_go(engine);
     status = fixture_wait_end(&f);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", (unsigned)status);

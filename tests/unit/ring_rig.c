@@ -11,7 +11,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "reference.h"
+
 #define GUARD_S 20
+
+void ring_fill(uint8_t *data, size_t n_bytes, uint64_t seed)
+{
+    struct reference_random random = {.state = seed};
+
+    reference_random_fill(&random, data, n_bytes);
+}
 
 static void on_fault(void *user)
 {

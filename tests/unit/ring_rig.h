@@ -24,6 +24,9 @@ struct ring_client {
     uint32_t sequence; // of the next request
 };
 
+// Reproducible bytes; another seed, others.
+void ring_fill(uint8_t *data, size_t n_bytes, uint64_t seed);
+
 // fault: what backend fault shall do; NULL: backend cpu.
 void ring_pool_setup(struct ring_pool *pool, uint32_t n_workers, uint32_t spin_us,
                      const char *fault);

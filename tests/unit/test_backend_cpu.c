@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cipher_reference.h"
+#include "reference.h"
 
 static const struct backend_ops *const ops = &backend_cpu_ops;
 static struct backend *backend;
@@ -32,11 +32,19 @@ static void teardown(void)
 
 TestSuite(backend_cpu, .init = setup, .fini = teardown, .timeout = 120);
 
+// Reproducible bytes; another seed, others.
+static void fill(uint8_t *data, size_t n_bytes, uint64_t seed)
+{
+    struct reference_random random = {.state = seed};
+
+    reference_random_fill(&random, data, n_bytes);
+}
+
 static struct backend_key *open_key(enum algorithm_id algorithm, uint8_t key[ALGORITHM_KEY_MAX])
 {
     struct backend_key *handle = NULL;
 
-    cipher_reference_fill(key, ALGORITHM_KEY_MAX, algorithm + 1);
+    fill(key, ALGORITHM_KEY_MAX, algorithm + 1);
     cr_assert_eq(ops->open(backend, algorithm, key, &handle), 0);
     return handle;
 }
@@ -48,9 +56,9 @@ static void compare(struct backend_key *handle, enum algorithm_id algorithm, con
     uint8_t iv[ALGORITHM_IV_LEN_MAX];
 
     cr_assert(in && out && want);
-    cipher_reference_fill(in, n_bytes, (uint32_t)n_bytes);
-    cipher_reference_fill(iv, sizeof(iv), (uint32_t)n_bytes + encrypt);
-    cipher_reference(algorithm, encrypt, key, iv, want, in, n_bytes);
+    fill(in, n_bytes, (uint32_t)n_bytes);
+    fill(iv, sizeof(iv), (uint32_t)n_bytes + encrypt);
+    reference_crypt(algorithm, key, iv, encrypt, want, in, n_bytes);
     memcpy(out, in, n_bytes);
     cr_assert_eq(ops->crypt(handle, encrypt, iv, out, in_place ? out : in, n_bytes), 0);
     cr_expect_eq(memcmp(out, want, n_bytes), 0, "%s, %s, %zu bytes", algorithm_get(algorithm)->name,
@@ -91,7 +99,7 @@ Test(backend_cpu, carries_the_counter_over_all_its_bytes)
         memset(iv, 0x5a, sizeof(iv));
         memset(iv + sizeof(iv) - n_ones, 0xff, n_ones);
         memset(data, 0, sizeof(data));
-        cipher_reference(ALGORITHM_AES_128_CTR, true, key, iv, want, data, sizeof(data));
+        reference_crypt(ALGORITHM_AES_128_CTR, key, iv, true, want, data, sizeof(data));
         cr_assert_eq(ops->crypt(handle, true, iv, data, data, sizeof(data)), 0);
         cr_expect_arr_eq(data, want, sizeof(data));
     }
@@ -110,7 +118,7 @@ Test(backend_cpu, makes_keystream_of_stream_ciphers_only)
             cr_expect_eq(r, -EOPNOTSUPP);
         } else {
             cr_expect_eq(r, 0);
-            cipher_reference(algorithm, true, key, iv, want, want, sizeof(want));
+            reference_crypt(algorithm, key, iv, true, want, want, sizeof(want));
             cr_expect_arr_eq(made, want, sizeof(made));
         }
         ops->close(handle);
@@ -180,8 +188,8 @@ static void *use_key(void *arg)
 
     user->right = true;
     for (uint32_t i = 0; i < 300; i++) {
-        cipher_reference_fill(plain, sizeof(plain), user->seed + i);
-        cipher_reference_fill(iv, sizeof(iv), user->seed * 3 + i);
+        fill(plain, sizeof(plain), user->seed + i);
+        fill(iv, sizeof(iv), user->seed * 3 + i);
         if (ops->crypt(user->handle, true, iv, data, plain, sizeof(plain)) != 0 ||
             ops->crypt(user->handle, false, iv, data, data, sizeof(data)) != 0 ||
             memcmp(data, plain, sizeof(data)) != 0)

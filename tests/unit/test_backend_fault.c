@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cipher_reference.h"
+#include "reference.h"
 #include "fault_spec.h"
 
 #define N_BYTES 64
@@ -30,7 +30,7 @@ static void setup(struct rig *rig, const char *spec, enum algorithm_id algorithm
     const struct backend_settings settings = {.workers = 2, .fault = spec};
 
     *rig = (struct rig){.algorithm = algorithm};
-    cipher_reference_fill(rig->bytes, sizeof(rig->bytes), 7);
+    memset(rig->bytes, 7, sizeof(rig->bytes));
     cr_assert_eq(ops->init(&settings, &rig->backend), 0);
     cr_assert_eq(ops->open(rig->backend, algorithm, rig->bytes, &rig->key), 0);
 }
@@ -47,7 +47,7 @@ static int request(struct rig *rig, int *ret_wrong)
     uint8_t iv[16] = {9}, data[N_BYTES] = {1}, want[N_BYTES] = {1};
     int r, wrong = 0;
 
-    cipher_reference(rig->algorithm, true, rig->bytes, iv, want, want, N_BYTES);
+    reference_crypt(rig->algorithm, rig->bytes, iv, true, want, want, N_BYTES);
     r = ops->crypt(rig->key, true, iv, data, data, N_BYTES);
     for (size_t i = 0; i < N_BYTES; i++)
         wrong += __builtin_popcount(data[i] ^ want[i]);

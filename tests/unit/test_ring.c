@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "channel_impl.h" // to set the count of requests
-#include "cipher_reference.h"
+#include "reference.h"
 #include "ring_rig.h"
 
 TestSuite(ring, .timeout = 120);
@@ -22,7 +22,7 @@ static struct ring_pool pool;
 
 static void open_streams(struct ring_client *client, uint8_t key[ALGORITHM_KEY_MAX])
 {
-    cipher_reference_fill(key, ALGORITHM_KEY_MAX, 11);
+    ring_fill(key, ALGORITHM_KEY_MAX, 11);
     ring_client_open(client, 0, ALGORITHM_AES_128_CBC, key);
     ring_client_open(client, 1, ALGORITHM_AES_256_CTR, key);
 }
@@ -35,9 +35,9 @@ static void expect_right(struct ring_client *client, uint32_t stream, enum algor
     uint8_t *slot = shm_data(&client->map, client->sequence);
     static uint8_t want[SHM_SLOT_SIZE];
 
-    cipher_reference_fill(request.iv, sizeof(request.iv), client->sequence);
-    cipher_reference_fill(slot, n_bytes, client->sequence + 1);
-    cipher_reference(algorithm, encrypt, key, request.iv, want, slot, n_bytes);
+    ring_fill(request.iv, sizeof(request.iv), client->sequence);
+    ring_fill(slot, n_bytes, client->sequence + 1);
+    reference_crypt(algorithm, key, request.iv, encrypt, want, slot, n_bytes);
     ring_client_submit(client, &request);
     cr_expect_eq(ring_client_wait(client, request.sequence), 0);
     cr_expect_eq(memcmp(slot, want, n_bytes), 0, "request %u: wrong bytes", request.sequence);

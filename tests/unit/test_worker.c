@@ -9,7 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "cipher_reference.h"
 #include "ring_rig.h"
 
 TestSuite(worker, .timeout = 120);
@@ -52,7 +51,7 @@ static void *run_session(void *arg)
                 struct shm_request request = ring_client_make(client, 0, pass == 0, sizeof(plain));
                 uint8_t *slot = shm_data(&client->map, client->sequence);
 
-                cipher_reference_fill(plain, sizeof(plain), session->seed + n + i);
+                ring_fill(plain, sizeof(plain), session->seed + n + i);
                 if (pass == 0)
                     memcpy(slot, plain, sizeof(plain));
                 ring_client_submit(client, &request);
@@ -61,7 +60,7 @@ static void *run_session(void *arg)
                 const uint32_t sequence = first + (uint32_t)pass * session->depth + i;
 
                 session->right = ring_client_wait(client, sequence) == 0 && session->right;
-                cipher_reference_fill(plain, sizeof(plain), session->seed + n + i);
+                ring_fill(plain, sizeof(plain), session->seed + n + i);
                 if (pass == 1 &&
                     memcmp(shm_data(&client->map, sequence), plain, sizeof(plain)) != 0)
                     session->right = false;
@@ -80,7 +79,7 @@ static void start(struct session *session, uint32_t uid, uint32_t n_requests, ui
 
     *session = (struct session){
         .n_requests = n_requests, .depth = depth, .pause_ns = pause_ns, .seed = uid * 7919};
-    cipher_reference_fill(key, sizeof(key), uid);
+    ring_fill(key, sizeof(key), uid);
     ring_client_setup(&session->client, &pool, uid, depth, 1);
     ring_client_open(&session->client, 0, ALGORITHM_AES_128_CBC, key);
     cr_assert_eq(pthread_create(&session->thread, NULL, run_session, session), 0);
