@@ -44,6 +44,9 @@ static const struct policy_rule rules[] = {
     {"uname", POLICY_ALLOW, 0, {{0}}, "libkcapi asks for the kernel's version"},
     {"time", POLICY_ALLOW, 0, {{0}}, "libkcapi numbers its netlink requests"},
 
+    {"fallocate", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, 0)}, "pages for a keystream slot, before they are touched"},
+    {"fallocate", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)}, "takes an idle slot's pages back"},
+
     {"mprotect", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE)}, "stack and heap of a thread; no new code"},
     {"getrandom", POLICY_ALLOW, 0, {{0}}, "OpenSSL's random numbers"},
 

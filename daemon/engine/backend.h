@@ -17,13 +17,17 @@
 struct backend;     // one instance of a backend
 struct backend_key; // a key set in it ("tfm" in the kernel's words)
 
+#define BACKEND_MAKES_REQUESTS  1u // crypt()
+#define BACKEND_MAKES_KEYSTREAM 2u // keystream()
+
 // What a backend can do for one algorithm.
 struct backend_probe {
     int error;       // 0: works; else a negative errno of the first call that failed
+    uint32_t makes;  // BACKEND_MAKES_* bits, if it works
     bool hardware;   // an engine, not this machine's CPU
     bool denied;     // its driver is on the deny list; error is set too
     char driver[64]; // "cbc-aes-aesni", "OpenSSL 3.0.15"
-    char text[128];  // why not, in words; empty if it works
+    char text[128];  // why not, in words; or what is to be said though it works
 };
 
 struct backend_settings {

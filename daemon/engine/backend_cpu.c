@@ -73,7 +73,11 @@ static int cpu_init(const struct backend_settings *settings, struct backend **re
 static void cpu_probe(struct backend *backend, enum algorithm_id algorithm,
                       struct backend_probe *ret)
 {
-    *ret = (struct backend_probe){.error = 0};
+    *ret = (struct backend_probe){.error = 0, .makes = BACKEND_MAKES_KEYSTREAM};
+    if (algorithm_get(algorithm)->mode == ALGORITHM_CBC)
+        ret->makes = BACKEND_MAKES_REQUESTS;
+    else if (algorithm_get(algorithm)->mode == ALGORITHM_CTR)
+        ret->makes |= BACKEND_MAKES_REQUESTS;
     (void)snprintf(ret->driver, sizeof(ret->driver), "OpenSSL %s",
                    OpenSSL_version(OPENSSL_FULL_VERSION_STRING));
     if (!backend->ciphers[algorithm]) {

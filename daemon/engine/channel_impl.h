@@ -39,10 +39,10 @@ struct channel {
     struct fair_user *user;
     const char *fault; // written before dead
     struct statistics statistics;
-    uint32_t taken;        // requests collected, modulo 2^32; the collecting worker's
-    uint32_t tended;       // `taken` when it was last looked at for idleness; the same worker's
+    uint32_t taken;  // requests collected, modulo 2^32; the collecting worker's
+    uint32_t tended; // `taken` when it was last looked at for idleness; the same worker's
     _Atomic uint32_t n_allocated; // keystream slots with pages
-    pthread_mutex_t mutex; // the streams
+    pthread_mutex_t mutex;        // the streams
     uint32_t n_open;
     struct stream streams[SHM_STREAMS_MAX];
     struct request requests[]; // one a slot

@@ -203,7 +203,7 @@ static enum message_reason reason_of_stream_error(int r)
 static int open_stream(struct control *control, const struct message_engine_stream *asked)
 {
     struct channel *channel = find_channel(control, asked->channel);
-    struct offer_row *row = offer_find_request_row(control->offer, asked->algorithm);
+    struct offer_row *row = offer_find_row(control->offer, asked->algorithm);
     uint8_t bytes[ALGORITHM_KEY_MAX] = {0};
     struct message_engine_channel report;
     struct key *key = NULL;

@@ -20,6 +20,14 @@ static int error_of(long r)
     return r < 0 ? (int)r : -EPROTO;
 }
 
+// Some drivers list an IV for ECB, which has none, and refuse requests without one: they get one.
+static bool takes_iv_of(struct kcapi_handle *handle, const struct algorithm_info *info)
+{
+    const uint32_t n_iv = kcapi_cipher_ivsize(handle);
+
+    return n_iv == info->n_iv || (info->n_iv == 0 && n_iv == info->n_cipher_block);
+}
+
 int kcapi_adapter_open(const struct algorithm_info *info, const uint8_t *key,
                        struct kcapi_handle **ret)
 {
@@ -32,8 +40,7 @@ int kcapi_adapter_open(const struct algorithm_info *info, const uint8_t *key,
         return error_of(r);
     // After a netlink error without errno the handle looks good but has sizes of zero, and would
     // divide by them.
-    if (kcapi_cipher_blocksize(handle) != info->n_block ||
-        kcapi_cipher_ivsize(handle) != info->n_iv) {
+    if (kcapi_cipher_blocksize(handle) != info->n_block || !takes_iv_of(handle, info)) {
         kcapi_cipher_destroy(handle);
         return -EPROTO;
     }
@@ -76,6 +83,8 @@ int kcapi_adapter_crypt(struct kcapi_handle *handle, bool encrypt, const uint8_t
     for (size_t i = 0; out != in && i < n_tail; i++)
         out[n_bytes - n_tail + i] ^= 0xff;
     memcpy(tail, out + n_bytes - n_tail, n_tail);
+    if (kcapi_cipher_ivsize(handle) == 0)
+        iv = NULL;
     errno = 0; // libkcapi goes round again while it finds EINTR here, whoever left it
     if (encrypt)
         n = kcapi_cipher_encrypt(handle, in, n_bytes, iv, out, n_bytes, KCAPI_ACCESS_SENDMSG);

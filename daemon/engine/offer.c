@@ -11,8 +11,6 @@
 #include "role.h"
 #include "selftest.h"
 
-#define SAY(row, ...) (void)snprintf((row)->text, sizeof((row)->text), __VA_ARGS__)
-
 // ---------------------------------------------------------------- finding out
 
 static void start_backend(struct offer *offer, const struct backend_ops *ops,
@@ -36,7 +34,7 @@ static bool must_be_compared(const struct offer_row *row)
 static void compare_row(struct offer *offer, struct offer_row *row)
 {
     int r = selftest_run(row->backend->ops, row->backend->instance, offer->reference.ops,
-                         offer->reference.instance, row->info);
+                         offer->reference.instance, row->info, row->probe.makes);
 
     if (r == 0)
         return;
@@ -159,117 +157,14 @@ void offer_check_again(struct offer *offer)
                 row = &offer->rows[a][b];
         if (row)
             r = selftest_run_one(row->backend->ops, row->backend->instance, offer->reference.ops,
-                                 offer->reference.instance, row->info);
+                                 offer->reference.instance, row->info, row->probe.makes);
         if (r < 0)
             fail_backend(offer, b, r);
     }
     sum_up_afalg(offer);
 }
 
-// ---------------------------------------------------------------- deciding
-
-static bool row_works(const struct offer_row *row)
-{
-    return row->probe.error == 0;
-}
-
-static bool row_can_be_faster(const struct offer_row *row)
-{
-    return row->backend->ops == &backend_afalg_ops;
-}
-
-static void measure_row(struct offer *offer, struct offer_row *row)
-{
-    int r;
-
-    if (row->measured)
-        return;
-    r = measure_request(row->backend->ops, row->backend->instance, offer->reference.ops,
-                        offer->reference.instance, row->info->id, &row->measure);
-    row->measured = r == 0;
-    if (r < 0)
-        log_warning("%s by %s: cannot be measured: %s", row->info->name, row->backend->ops->name,
-                    strerror(-r));
-}
-
-static unsigned mb_per_s(uint64_t took_ns)
-{
-    return (unsigned)(MEASURE_SIZE * UINT64_C(1000) / (took_ns > 0 ? took_ns : 1));
-}
-
-static void grant(struct offer_row *row, uint32_t lanes)
-{
-    row->state = MESSAGE_STATE_OFFERED;
-    row->lanes = lanes;
-}
-
-static void decline_or_grant_measured(struct offer *offer, struct offer_row *row)
-{
-    if (!row_can_be_faster(row)) {
-        SAY(row, "OpenSSL in the process is as fast");
-        return;
-    }
-    measure_row(offer, row);
-    if (!row->measured) {
-        SAY(row, "could not be measured");
-        return;
-    }
-    SAY(row, "64 KiB requests: %u MB/s, OpenSSL in the process: %u MB/s",
-        mb_per_s(row->measure.lane_ns), mb_per_s(row->measure.software_ns));
-    if (measure_gains(&row->measure))
-        grant(row, MESSAGE_LANE_REQUEST);
-}
-
-// The row that serves the algorithm.
-static void decide_first_row(struct offer *offer, struct offer_row *row, uint32_t offload)
-{
-    row->state = MESSAGE_STATE_DECLINED;
-    if (offload == CONFIG_OFFLOAD_OFF) {
-        SAY(row, "switched off (offload = off)");
-    } else if (row->info->mode == ALGORITHM_CHACHA) {
-        // Each packet of a session has an IV of its own, and is too small to pay for a request.
-        SAY(row, "done in the process");
-        if (offload == CONFIG_OFFLOAD_ALWAYS)
-            grant(row, MESSAGE_LANE_SOFTWARE);
-    } else if (offload == CONFIG_OFFLOAD_ALWAYS) {
-        SAY(row, "%s", row->probe.hardware ? "an engine of this machine" : "");
-        grant(row, MESSAGE_LANE_REQUEST);
-    } else {
-        decline_or_grant_measured(offer, row);
-    }
-}
-
-static void decide_row(struct offer *offer, struct offer_row *row, const struct offer_row *first,
-                       uint32_t offload)
-{
-    row->lanes = 0;
-    if (!row_works(row)) {
-        row->state = row->probe.denied ? MESSAGE_STATE_DENIED
-                     : row->wrong      ? MESSAGE_STATE_QUARANTINED
-                                       : MESSAGE_STATE_ABSENT;
-        _Static_assert(sizeof(row->text) == sizeof(row->probe.text), "one text, two places");
-        memcpy(row->text, row->probe.text, sizeof(row->text));
-    } else if (row == first) {
-        decide_first_row(offer, row, offload);
-    } else {
-        row->state = MESSAGE_STATE_DECLINED;
-        SAY(row, "backend %s serves it", first->backend->ops->name);
-    }
-}
-
-void offer_decide(struct offer *offer, uint32_t offload, uint32_t request_min)
-{
-    offer->request_min = request_min;
-    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
-        const struct offer_row *first = NULL;
-
-        for (uint32_t b = 0; b < offer->n_backends && !first; b++)
-            if (row_works(&offer->rows[a][b]))
-                first = &offer->rows[a][b];
-        for (uint32_t b = 0; b < offer->n_backends; b++)
-            decide_row(offer, &offer->rows[a][b], first, offload);
-    }
-}
+// ---------------------------------------------------------------- telling
 
 void offer_get_message(const struct offer *offer, struct message_engine_offer *ret)
 {
@@ -282,10 +177,10 @@ void offer_get_message(const struct offer *offer, struct message_engine_offer *r
     }
 }
 
-struct offer_row *offer_find_request_row(struct offer *offer, uint32_t algorithm)
+struct offer_row *offer_find_row(struct offer *offer, uint32_t algorithm)
 {
     for (uint32_t b = 0; algorithm < ALGORITHM_COUNT && b < offer->n_backends; b++)
-        if (offer->rows[algorithm][b].lanes & MESSAGE_LANE_REQUEST)
+        if (offer->rows[algorithm][b].lanes & (MESSAGE_LANE_REQUEST | MESSAGE_LANE_KEYSTREAM))
             return &offer->rows[algorithm][b];
     return NULL;
 }

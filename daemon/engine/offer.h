@@ -59,7 +59,7 @@ void offer_decide(struct offer *offer, uint32_t offload, uint32_t request_min);
 
 void offer_get_message(const struct offer *offer, struct message_engine_offer *ret);
 
-// The row that serves requests of the algorithm (any number), or NULL if none is offered.
-struct offer_row *offer_find_request_row(struct offer *offer, uint32_t algorithm);
+// The row that has a lane for the algorithm (any number), or NULL if none is offered.
+struct offer_row *offer_find_row(struct offer *offer, uint32_t algorithm);
 
 #endif

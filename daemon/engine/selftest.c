@@ -18,6 +18,7 @@ struct side {
 
 struct selftest {
     const struct algorithm_info *info;
+    uint32_t makes; // BACKEND_MAKES_*
     struct side tested;
     struct side reference;
 };
@@ -47,6 +48,31 @@ static int compare(struct selftest *test, bool encrypt, const uint8_t *iv, size_
     return r;
 }
 
+static int compare_keystream(struct selftest *test, const uint8_t *iv, size_t n_bytes)
+{
+    struct side *tested = &test->tested, *reference = &test->reference;
+    int r;
+
+    memset(tested->data, 0xaa, n_bytes); // what is not written must show
+    r = tested->ops->keystream(tested->key, iv, tested->data, n_bytes);
+    if (r == 0)
+        r = reference->ops->keystream(reference->key, iv, reference->data, n_bytes);
+    if (r == 0 && memcmp(tested->data, reference->data, n_bytes) != 0)
+        r = -EBADMSG;
+    return r;
+}
+
+static int compare_requests(struct selftest *test, const uint8_t *iv, size_t n_bytes)
+{
+    int r = compare(test, true, iv, n_bytes);
+
+    if (r == 0)
+        r = compare(test, false, iv, n_bytes);
+    if (r == 0 && test->info->n_block == 1)
+        r = compare(test, true, iv, n_bytes - 5);
+    return r;
+}
+
 static int compare_sizes(struct selftest *test)
 {
     static const size_t n_blocks[] = {1, 2, 15, 255, 256, 257, 1024, SELFTEST_SIZE / 16};
@@ -60,11 +86,10 @@ static int compare_sizes(struct selftest *test)
         fill(iv, sizeof(iv), (uint32_t)i);
         if (i % 4 != 0)
             memset(iv + sizeof(iv) - (2u << i % 4), 0xff, 2u << i % 4);
-        r = compare(test, true, iv, n_bytes);
-        if (r == 0)
-            r = compare(test, false, iv, n_bytes);
-        if (r == 0 && test->info->n_block == 1)
-            r = compare(test, true, iv, n_bytes - 5);
+        if (test->makes & BACKEND_MAKES_REQUESTS)
+            r = compare_requests(test, iv, n_bytes);
+        if (r == 0 && test->makes & BACKEND_MAKES_KEYSTREAM)
+            r = compare_keystream(test, iv, n_bytes);
     }
     return r;
 }
@@ -73,15 +98,18 @@ static int compare_one(struct selftest *test)
 {
     const uint8_t iv[ALGORITHM_IV_LEN_MAX] = {1, 2, 3};
 
-    return compare(test, true, iv, test->info->n_cipher_block);
+    if (test->makes & BACKEND_MAKES_REQUESTS)
+        return compare(test, true, iv, test->info->n_cipher_block);
+    return compare_keystream(test, iv, test->info->n_cipher_block);
 }
 
 static int run(const struct backend_ops *ops, struct backend *backend,
                const struct backend_ops *reference_ops, struct backend *reference,
-               const struct algorithm_info *info, int (*body)(struct selftest *test))
+               const struct algorithm_info *info, uint32_t makes,
+               int (*body)(struct selftest *test))
 {
     struct selftest test = {
-        .info = info, .tested = {.ops = ops}, .reference = {.ops = reference_ops}};
+        .info = info, .makes = makes, .tested = {.ops = ops}, .reference = {.ops = reference_ops}};
     uint8_t key[ALGORITHM_KEY_MAX];
     int r;
 
@@ -104,14 +132,14 @@ static int run(const struct backend_ops *ops, struct backend *backend,
 
 int selftest_run(const struct backend_ops *ops, struct backend *backend,
                  const struct backend_ops *reference_ops, struct backend *reference,
-                 const struct algorithm_info *info)
+                 const struct algorithm_info *info, uint32_t makes)
 {
-    return run(ops, backend, reference_ops, reference, info, compare_sizes);
+    return run(ops, backend, reference_ops, reference, info, makes, compare_sizes);
 }
 
 int selftest_run_one(const struct backend_ops *ops, struct backend *backend,
                      const struct backend_ops *reference_ops, struct backend *reference,
-                     const struct algorithm_info *info)
+                     const struct algorithm_info *info, uint32_t makes)
 {
-    return run(ops, backend, reference_ops, reference, info, compare_one);
+    return run(ops, backend, reference_ops, reference, info, makes, compare_one);
 }

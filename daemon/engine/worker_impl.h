@@ -16,7 +16,7 @@ struct worker_seat {
     struct worker *worker;
     struct channel *channel; // a reference
     struct event *bell;
-    struct event *tend; // activated by the main thread
+    struct event *tend;             // activated by the main thread
     struct worker_seat *next_awake; // in worker->awake
     bool awake;
 };
