@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: MIT
 // libcryptod: bulk encryption through the cryptod daemon, with the process's own OpenSSL always in
-// reserve.
+// reserve. libcryptod(3) says more.
 //
 // A process has one channel to the daemon. It is opened before a sandbox goes on; afterwards the
-// library calls only read(), write(), ppoll() on one descriptor, futex(), clock_gettime() and
-// munmap(), on every path. A stream is one direction of one cipher. It starts in software and may
-// move to a lane of the daemon; it goes back to software, at the exact byte, on any trouble. So
-// cryptod_stream_crypt() cannot fail because of the daemon.
+// library calls only read(), write(), ppoll() on one descriptor, close(), futex(), clock_gettime()
+// and munmap(), besides what malloc() calls, on every path. A stream is one direction of one
+// cipher. It starts in software and may move to a lane of the daemon; it goes back to software, at
+// the exact byte, on any trouble. So cryptod_stream_crypt() cannot fail because of the daemon.
 //
 // Errors: 0 is success, a negative errno is a failure; ret_ arguments are untouched on failure.
+//
 // Threads: all functions may be called from several threads; one stream must be used by one thread
-// at a time. Fork: a child never uses its parent's channel. Handlers (pthread_atfork) give the
-// child a channel of its own if that is possible within the time given to cryptod_open(), else its
-// streams go on in software.
+// at a time. One thread at a time uses the channel; others go on in software meanwhile and wait for
+// nothing. None may be called from a signal handler.
+//
+// Fork: a child never uses its parent's channel. Handlers (pthread_atfork) give the child a channel
+// of its own if that is possible within the time given to cryptod_open(), and has not just failed;
+// else its streams go on in software. The library must not be used in a child made by vfork().
+//
+// Descriptors: a channel has two, close-on-exec, with numbers near the top of the process's limit.
+// A program that closes them unknowingly goes on in software.
 #ifndef CRYPTOD_H
 #define CRYPTOD_H
 
@@ -38,8 +45,8 @@ enum cryptod_algorithm {
     CRYPTOD_AES_192_CTR = 4,
     CRYPTOD_AES_256_CTR = 5,
     CRYPTOD_DES_EDE3_CBC = 6,
-    CRYPTOD_CHACHA20 =
-        7, // OpenSSL's form: 16-byte IV = 32-bit little-endian counter and 96-bit nonce
+    // OpenSSL's form: 16-byte IV = 32-bit little-endian counter and 96-bit nonce
+    CRYPTOD_CHACHA20 = 7,
 };
 #define CRYPTOD_ALGORITHM_COUNT 8
 
@@ -55,19 +62,22 @@ enum cryptod_lane {
 // Opens the process's channel to the daemon's socket (path; NULL: $CRYPTOD_SOCKET unless the
 // program is setuid, else CRYPTOD_SOCKET) and takes at most timeout_ms milliseconds. Loads what
 // software needs in any case, so streams work after a failure too. Does nothing if a channel is
-// open already. Not after a sandbox; not in a signal handler. 0; -ECONNREFUSED, -ENOENT,
-// -ETIMEDOUT: no daemon; -EACCES: not allowed; -EUSERS: a limit; -EPROTO: no common version;
-// -EOPNOTSUPP: the daemon is in "software only"; or another negative errno.
+// open already and the daemon still there. Not after a sandbox.
+// 0; -ECONNREFUSED, -ENOENT, -ETIMEDOUT, -ECONNRESET: no daemon, or one that does not answer;
+// -EACCES: not allowed; -EUSERS: a limit is reached; -EPROTO: no common version; -EOPNOTSUPP: the
+// daemon is in "software only"; -ECHILD: a child made without fork() that still has its parent's
+// channel; -ENOTSUP: OpenSSL's default provider does not load; or another negative errno.
 int cryptod_open(const char *path, unsigned timeout_ms);
 
-// Gives the channel back. Streams live on, in software. Safe after a sandbox.
+// Gives the channel back. Streams live on, in software. Children open none any more. Waits for
+// another thread that uses the channel. Safe after a sandbox that allows close().
 void cryptod_close(void);
 
 // Whether the daemon offers any lane for the algorithm (the software lane alone counts: the daemon
 // then wants the program to use the library's own code). false without a channel. No system call.
 bool cryptod_offers(enum cryptod_algorithm algorithm);
 
-// What this process has done since it started (a forked child starts at 0).
+// What this process has done since it started (a forked child starts at 0). No system call.
 struct cryptod_counters {
     uint64_t software_bytes;
     uint64_t request_operations;
@@ -82,35 +92,41 @@ void cryptod_counters_get(struct cryptod_counters *ret);
 
 typedef struct cryptod_stream cryptod_stream;
 
+// All of these are safe after a sandbox if cryptod_open() was called before it, with or without
+// success.
+
 // A stream without key and IV. -EINVAL: unknown algorithm; -ENOMEM; -ENOTSUP: OpenSSL does not have
 // it.
 int cryptod_stream_new(enum cryptod_algorithm algorithm, cryptod_stream **ret);
 
 // A copy at the same position, right in every state; it starts in software. The original is not
-// disturbed.
+// disturbed. -ENOMEM.
 int cryptod_stream_dup(const cryptod_stream *stream, cryptod_stream **ret);
 
 // Wipes and frees. NULL is allowed. In a forked child the parent's stream is not disturbed.
 void cryptod_stream_free(cryptod_stream *stream);
 
-// Sets key, IV and direction; NULL keeps the key or starts again from the IV that was set last.
-// Lengths are the algorithm's. A new IV alone keeps the daemon's key. -ENOKEY: no key yet and none
-// given (the IV is kept all the same).
+// Sets key, IV and direction, and goes to the beginning. key: NULL keeps the last one. iv: NULL
+// takes the IV that was set last again (zeroes if none was). Lengths are the algorithm's. A new IV
+// alone keeps the daemon's key, and the count of bytes that makes a stream bulk.
+// -ENOKEY: no key yet and none given (the IV is kept all the same).
 int cryptod_stream_init(cryptod_stream *stream, const uint8_t *key, const uint8_t *iv,
                         bool encrypt);
 
 // Encrypts or decrypts n_bytes from in to out (equal or not overlapping; any alignment; any size,
-// for CBC a multiple of the block). No padding. -ENOKEY; -EINVAL: n_bytes not a multiple of the
-// block; -EIO: OpenSSL failed. Never fails because of the daemon. Takes at most the daemon's
-// deadline (default 250 ms) longer than software.
+// for CBC a multiple of the block). No padding. Never fails because of the daemon. When the daemon
+// hangs, a call takes its deadline (default 250 ms) longer than software, once.
+// -ENOKEY; -EINVAL: n_bytes not a multiple of the block; -EIO: OpenSSL failed: the stream must be
+// set up again.
 int cryptod_stream_crypt(cryptod_stream *stream, uint8_t *out, const uint8_t *in, size_t n_bytes);
 
 // The IV to go on from, as OpenSSL reports it: CBC the last ciphertext block; CTR and ChaCha20 the
-// counter block after the last one begun. n_iv bytes of the algorithm. *ret_num: bytes used of the
-// current keystream block (0 for CBC).
+// counter block after the last one begun (ChaCha20: its first 8 bytes count as one number).
+// *ret_num: bytes used of the last keystream block begun, 0 if it is used up (0 for CBC).
+// Writes as many bytes as the algorithm's IV has. -ENOKEY.
 int cryptod_stream_iv(const cryptod_stream *stream, uint8_t *ret_iv, unsigned *ret_num);
 
-// The lane that the next large call would take.
+// The lane that the next large call would take. Looks for an answer of the daemon if one is due.
 enum cryptod_lane cryptod_stream_lane(const cryptod_stream *stream);
 
 // ---------------------------------------------------------------- status

@@ -3,6 +3,7 @@
 #include "session.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -160,8 +161,21 @@ static void session_child(void)
     (void)session_connect();
 }
 
+// Whether the other end of a descriptor is gone.
+static bool session_is_hung_up(int fd)
+{
+    struct pollfd item = {.fd = fd};
+
+    return ppoll(&item, 1, &(struct timespec){0}, NULL) > 0;
+}
+
 static int session_open(const char *path, unsigned timeout_ms)
 {
+    if (session.control >= 0 &&
+        (session_is_hung_up(session.control) || session_is_hung_up(session.bell))) {
+        session_drop(true);
+        shm_unmap(&session.map);
+    }
     if (session.control >= 0)
         return 0;
     secret_prepare();

@@ -52,12 +52,10 @@ void command_folder_make(struct command_folder *folder, const struct fixture *fi
 static void command_exec(const struct command_folder *folder, bool ours, const char *arguments,
                          const char *input, const char *output)
 {
-    char path[PATH_MAX], words[2048] = "openssl ", *argv[COMMAND_WORDS_MAX + 1];
-    size_t n = strlen(words), n_argv = 0;
+    char path[PATH_MAX], words[1024], *argv[COMMAND_WORDS_MAX + 1];
+    size_t n_argv = 0;
 
-    for (; *arguments != '\0' && n < sizeof(words) - sizeof(folder->path); arguments++)
-        n += (size_t)snprintf(words + n, sizeof(words) - n, *arguments == '@' ? "%s" : "%.1s",
-                              *arguments == '@' ? folder->path : arguments);
+    snprintf(words, sizeof(words), "openssl %s", arguments);
     char *rest = words;
     while (n_argv < COMMAND_WORDS_MAX && (argv[n_argv] = strsep(&rest, " ")) != NULL)
         n_argv++;
@@ -67,6 +65,10 @@ static void command_exec(const struct command_folder *folder, bool ours, const c
     dup2(open(path, O_RDONLY), STDIN_FILENO);
     command_path(folder, output, path);
     dup2(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+    command_path(folder, "log", path);
+    dup2(open(path, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
+    if (chdir(folder->path) != 0)
+        _exit(127);
     unsetenv("CRYPTOD_SOCKET"); // the configuration names the socket
     if (ours)
         setenv("OPENSSL_CONF", folder->config, 1);
@@ -111,6 +113,29 @@ int command_run(const struct command_folder *folder, bool ours, const char *argu
                 const char *input, const char *output)
 {
     return command_wait(command_start(folder, ours, arguments, input, output));
+}
+
+void command_write(const struct command_folder *folder, const char *name, const char *text)
+{
+    char path[PATH_MAX];
+
+    command_path(folder, name, path);
+    FILE *out = fopen(path, "we");
+    cr_assert_not_null(out);
+    fputs(text, out);
+    cr_assert_eq(fclose(out), 0);
+}
+
+void command_show_log(const struct command_folder *folder)
+{
+    char path[PATH_MAX], line[512];
+
+    command_path(folder, "log", path);
+    FILE *in = fopen(path, "re");
+    while (in != NULL && fgets(line, sizeof(line), in) != NULL)
+        cr_log_error("%s", line);
+    if (in != NULL)
+        fclose(in);
 }
 
 void command_write_random(const struct command_folder *folder, const char *name, size_t n)

@@ -19,9 +19,9 @@ struct command_folder {
 // command.
 void command_folder_make(struct command_folder *folder, const struct fixture *fixture);
 
-// Starts `openssl ARGUMENTS`, words separated by one space, "@" for the folder. With `ours`
-// OPENSSL_CONF is set, else the program runs as if cryptod were not there. input, output: names in
-// the folder or NULL for /dev/null.
+// Starts `openssl ARGUMENTS`, words separated by one space, in the folder. With `ours`
+// OPENSSL_CONF is set, else the program runs as if cryptod were not there. Standard error goes to
+// "log". input, output: names in the folder or NULL for /dev/null.
 pid_t command_start(const struct command_folder *folder, bool ours, const char *arguments,
                     const char *input, const char *output);
 
@@ -32,7 +32,11 @@ int command_wait(pid_t pid);
 int command_run(const struct command_folder *folder, bool ours, const char *arguments,
                 const char *input, const char *output);
 
+// Shows what the commands of this folder have written to standard error so far.
+void command_show_log(const struct command_folder *folder);
+
 // Files of the folder.
+void command_write(const struct command_folder *folder, const char *name, const char *text);
 void command_write_random(const struct command_folder *folder, const char *name, size_t n);
 bool command_same(const struct command_folder *folder, const char *name, const char *other);
 bool command_wait_file(const struct command_folder *folder,

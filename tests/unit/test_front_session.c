@@ -3,12 +3,8 @@
 #include "front_rig.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "packet.h"
 
 static struct front_rig rig;
 
@@ -261,117 +257,6 @@ Test(front_session, stream_limit_and_algorithm_are_answered_not_punished)
     close(client);
 }
 
-// Each of these closes the client that does it, and gives back its channel.
-static void expect_violation(int client)
-{
-    front_rig_expect_closed(client);
-    front_rig_expect_engine(&rig, MESSAGE_CHANNEL_REMOVE, NULL);
-    cr_assert_eq(count(ACCOUNT_CHANNELS), 0);
-    cr_assert_eq(count(ACCOUNT_STREAMS), 0);
-    cr_assert_eq(rig.front.violations_total, 1);
-    cr_assert_eq(rig.front.exit_status, 0);
-    close(client);
-}
-
-Test(front_session, violation_stream_out_of_range)
-{
-    int client = front_rig_open(&rig, NULL);
-    front_rig_stream_open(&rig, client, 1, 4, ALGORITHM_AES_128_CTR);
-    expect_violation(client);
-}
-
-Test(front_session, violation_unknown_algorithm)
-{
-    int client = front_rig_open(&rig, NULL);
-    front_rig_stream_open(&rig, client, 1, 0, ALGORITHM_COUNT);
-    expect_violation(client);
-}
-
-Test(front_session, violation_close_of_closed)
-{
-    int client = front_rig_open(&rig, NULL);
-    front_rig_stream_close(&rig, client, 0);
-    expect_violation(client);
-}
-
-Test(front_session, violation_close_out_of_range)
-{
-    int client = front_rig_open(&rig, NULL);
-    front_rig_stream_close(&rig, client, UINT32_MAX);
-    expect_violation(client);
-}
-
-Test(front_session, violation_open_twice)
-{
-    struct message open;
-    int client = front_rig_open(&rig, NULL);
-
-    front_rig_stream_open(&rig, client, 1, 0, ALGORITHM_AES_128_CTR);
-    front_rig_expect_engine(&rig, MESSAGE_ENGINE_OPEN, &open);
-    front_rig_stream_open(&rig, client, 2, 0, ALGORITHM_AES_128_CTR);
-    front_rig_expect_closed(client);
-    front_rig_expect_engine(&rig, MESSAGE_CHANNEL_REMOVE, NULL);
-    cr_assert_eq(count(ACCOUNT_STREAMS), 1); // until the engine has answered
-    front_rig_stream_reply(&rig, &open, MESSAGE_OK);
-    cr_assert_eq(count(ACCOUNT_STREAMS), 0);
-    cr_assert_eq(count(ACCOUNT_CHANNELS), 0);
-    close(client);
-}
-
-Test(front_session, violation_too_many_openings)
-{
-    struct message open[2];
-    int client = front_rig_open(&rig, NULL);
-
-    for (uint32_t i = 0; i < 2; i++) {
-        front_rig_stream_open(&rig, client, i, 0, ALGORITHM_AES_128_CTR);
-        front_rig_expect_engine(&rig, MESSAGE_ENGINE_OPEN, &open[i]);
-        front_rig_stream_close(&rig, client, 0);
-        front_rig_expect_engine(&rig, MESSAGE_ENGINE_CLOSE, NULL);
-    }
-    front_rig_stream_open(&rig, client, 3, 0, ALGORITHM_AES_128_CTR);
-    front_rig_expect_closed(client);
-    front_rig_expect_engine(&rig, MESSAGE_CHANNEL_REMOVE, NULL);
-    front_rig_stream_reply(&rig, &open[1], MESSAGE_OK);
-    cr_assert_eq(count(ACCOUNT_CHANNELS), 1);
-    front_rig_stream_reply(&rig, &open[0], MESSAGE_OK);
-    cr_assert_eq(count(ACCOUNT_CHANNELS), 0);
-    close(client);
-}
-
-Test(front_session, violation_second_hello)
-{
-    int client = front_rig_open(&rig, NULL);
-    front_rig_hello(&rig, client, 2, NULL);
-    expect_violation(client);
-}
-
-Test(front_session, violation_stream_before_hello)
-{
-    int client = front_rig_connect(&rig);
-
-    front_rig_stream_open(&rig, client, 1, 0, ALGORITHM_AES_128_CTR);
-    front_rig_expect_closed(client);
-    front_rig_expect_nothing(rig.engine);
-    cr_assert_eq(count(ACCOUNT_CONNECTIONS), 0);
-    close(client);
-}
-
-Test(front_session, violation_stream_before_the_answer_to_hello)
-{
-    struct message add;
-    int client = front_rig_connect(&rig);
-
-    front_rig_hello(&rig, client, 2, NULL);
-    front_rig_expect_engine(&rig, MESSAGE_CHANNEL_ADD, &add);
-    front_rig_stream_open(&rig, client, 1, 0, ALGORITHM_AES_128_CTR);
-    front_rig_expect_closed(client);
-    front_rig_expect_engine(&rig, MESSAGE_CHANNEL_REMOVE, NULL);
-    front_rig_channel_reply(&rig, &add, MESSAGE_OK);
-    cr_assert_eq(count(ACCOUNT_CHANNELS), 0);
-    close(client);
-}
-
 Test(front_session, fault_of_the_ring_closes_the_client)
 {
     uint32_t channel;
@@ -405,25 +290,4 @@ Test(front_session, channel_numbers_wrap)
     close(a);
     close(b);
     close(c);
-}
-
-// What does not read its answers is closed; nothing is kept for it.
-Test(front_session, client_that_does_not_read_is_closed)
-{
-    const int small = 1;
-    struct message open;
-    int client = front_rig_open(&rig, NULL);
-
-    cr_assert_eq(
-        setsockopt(front_rig_last_client(&rig)->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
-        0);
-    for (uint64_t i = 0; i < 1000 && rig.front.violations_total == 0; i++) {
-        front_rig_stream_open(&rig, client, i, 0, ALGORITHM_AES_128_CTR);
-        front_rig_expect_engine(&rig, MESSAGE_ENGINE_OPEN, &open);
-        front_rig_stream_reply(&rig, &open, MESSAGE_REASON_ENGINE);
-    }
-    cr_assert_eq(rig.front.violations_total, 1);
-    front_rig_expect_engine(&rig, MESSAGE_CHANNEL_REMOVE, NULL);
-    cr_assert_eq(count(ACCOUNT_CHANNELS), 0);
-    close(client);
 }

@@ -91,6 +91,26 @@ Test(session, opens_once_and_closes)
     fake_daemon_stop(&fake);
 }
 
+// Nobody has used the channel since the daemon went away, but asking for one again must not find
+// the dead one.
+Test(session, opens_again_when_the_daemon_has_gone)
+{
+    struct fake_daemon fake;
+
+    fake_daemon_init(&fake, 5000);
+    fake_daemon_start(&fake);
+    cr_assert_eq(cryptod_open(NULL, 5000), 0);
+    fake_daemon_stop(&fake);
+    cr_assert_eq(cryptod_open(fake.socket, 5000), -ENOENT);
+    cr_assert_not(cryptod_offers(CRYPTOD_AES_128_CBC));
+    fake_daemon_init(&fake, 5000);
+    fake_daemon_start(&fake);
+    cr_assert_eq(cryptod_open(NULL, 5000), 0);
+    cr_assert(cryptod_offers(CRYPTOD_AES_128_CBC));
+    cryptod_close();
+    fake_daemon_stop(&fake);
+}
+
 Test(session, refusals_have_names)
 {
     static const struct {
