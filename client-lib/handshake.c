@@ -60,7 +60,7 @@ static int bell_limit(int bell, uint32_t deadline_ms)
     return 0;
 }
 
-static int hello_exchange(int control, int memory, int bell, uint64_t until_ms,
+static int hello_exchange(int control, uint32_t n_slots, int memory, int bell, uint64_t until_ms,
                           struct message_hello_reply *ret)
 {
     struct message hello = {
@@ -68,7 +68,7 @@ static int hello_exchange(int control, int memory, int bell, uint64_t until_ms,
         .serial = 1,
         .u.hello = {.version_min = MESSAGE_VERSION_MIN,
                     .version_max = MESSAGE_VERSION_MAX,
-                    .n_slots = HANDSHAKE_SLOTS,
+                    .n_slots = n_slots,
                     .n_streams = HANDSHAKE_STREAMS},
     };
     const int fds[2] = {memory, bell};
@@ -96,19 +96,19 @@ static int hello_exchange(int control, int memory, int bell, uint64_t until_ms,
     return 0;
 }
 
-int handshake_run(const char *path, unsigned timeout_ms, struct handshake *ret)
+static int handshake_try(const char *path, uint32_t n_slots, uint64_t until_ms,
+                         struct handshake *ret)
 {
     struct handshake made = {.control = -1, .bell = -1};
-    uint64_t until_ms = clock_now_ms() + timeout_ms;
     int memory = -1, bells[2] = {-1, -1};
 
     int r = wire_connect(path, &made.control);
     if (r == 0)
-        r = shm_create(HANDSHAKE_SLOTS, HANDSHAKE_STREAMS, &made.map, &memory);
+        r = shm_create(n_slots, HANDSHAKE_STREAMS, &made.map, &memory);
     if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, bells) < 0)
         r = -errno;
     if (r == 0)
-        r = hello_exchange(made.control, memory, bells[1], until_ms, &made.reply);
+        r = hello_exchange(made.control, n_slots, memory, bells[1], until_ms, &made.reply);
     if (r == 0)
         r = bell_limit(bells[0], made.reply.deadline_ms);
     descriptor_close(&memory);
@@ -123,4 +123,16 @@ int handshake_run(const char *path, unsigned timeout_ms, struct handshake *ret)
     made.bell = descriptor_raise(bells[0]);
     *ret = made;
     return 0;
+}
+
+int handshake_run(const char *path, unsigned timeout_ms, struct handshake *ret)
+{
+    uint64_t until_ms = clock_now_ms() + timeout_ms;
+    int r = handshake_try(path, HANDSHAKE_SLOTS, until_ms, ret);
+
+    // The limit may be that of slots: then there is no memory for keystream. A daemon that refuses
+    // closes the connection.
+    if (r == -EUSERS)
+        r = handshake_try(path, SHM_SLOTS_REQUEST, until_ms, ret);
+    return r;
 }

@@ -8,6 +8,7 @@
 #include "session.h"
 #include "cryptod.h"
 #include "message.h"
+#include "ring.h"
 #include "submit.h"
 
 // A large call that has to begin in software looks for its lane again after this many bytes (a
@@ -130,7 +131,7 @@ static int lane_request(struct cryptod_stream *stream, uint8_t *out, const uint8
     *ret_n = 0;
     if (!session)
         return 0;
-    if (submit_is_ready(session) && lane_is_open(session, stream)) {
+    if (ring_is_ready(session) && lane_is_open(session, stream)) {
         r = stream_crypt_software(stream, out, in, head);
         if (r == 0) {
             n_done = lane_submit(session, stream, out + head, in + head, whole);
@@ -177,7 +178,7 @@ enum cryptod_lane cryptod_stream_lane(const cryptod_stream *stream)
     if (!session) // another thread has it just now
         return slot_peek(session_slots(), &stream->lease) == SLOT_OPEN ? CRYPTOD_LANE_REQUEST
                                                                        : CRYPTOD_LANE_SOFTWARE;
-    bool open = submit_is_ready(session) && slot_look(session, &stream->lease) == SLOT_OPEN;
+    bool open = ring_is_ready(session) && slot_look(session, &stream->lease) == SLOT_OPEN;
     session_release(session);
     return open ? CRYPTOD_LANE_REQUEST : CRYPTOD_LANE_SOFTWARE;
 }

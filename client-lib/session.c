@@ -54,7 +54,7 @@ static void session_withdraw(void)
     for (uint32_t i = 0; i < ALGORITHM_COUNT; i++)
         atomic_store_explicit(&session.lanes[i], 0, memory_order_relaxed);
     slot_table_reset(&session.slots, 0);
-    session.outstanding = 0;
+    session.late = 0;
 }
 
 // The mapping stays until the channel is released: the holder may still have pointers into it.
@@ -115,7 +115,8 @@ static int session_connect(void)
     session.map = made.map;
     session.deadline_ms = made.reply.deadline_ms;
     session.spins = relax_count(made.reply.spin_us);
-    session.sequence = session.outstanding = session.deadlines = 0;
+    session.sequence = session.deadlines = session.request_slot = 0;
+    session.late = 0;
     slot_table_reset(&session.slots, made.map.n_streams);
     session_publish_offers(&made.reply);
     return 0;

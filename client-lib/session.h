@@ -23,10 +23,12 @@ struct session {
     int bell;
     struct shm_map map;
     uint32_t deadline_ms;
-    uint32_t spins;       // looks at a completion before sleeping
-    uint32_t sequence;    // requests published so far
-    uint32_t outstanding; // of them the last ones that a deadline passed for
-    uint32_t deadlines;   // that passed so far
+    uint32_t spins;                // looks at a completion before sleeping
+    uint32_t sequence;             // requests put into the ring so far
+    uint32_t asked[SHM_SLOTS_MAX]; // the sequence of a data slot's last request
+    uint64_t late;                 // a bit a data slot: its request was given up, and is not done
+    uint32_t deadlines;            // that passed so far
+    uint32_t request_slot;         // whose turn it is in the request lane, modulo their number
     struct slot_table slots;
 
     // Read by anybody.

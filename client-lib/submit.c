@@ -1,125 +1,30 @@
 // SPDX-License-Identifier: MIT
-// The request lane. See submit.h. Everything in the shared memory is the engine's to change at any
-// time: each word is read once, and data is only copied.
+// The request lane. See submit.h. What the engine gives back is only copied.
 #include "submit.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "clock.h"
 #include "counters.h"
-#include "relax.h"
-
-// An engine that misses this many deadlines is given up.
-#define SUBMIT_DEADLINES_MAX 3u
+#include "ring.h"
 
 struct submit_piece {
     uint8_t iv[ALGORITHM_IV_LEN_MAX];
     uint32_t n_bytes;
 };
 
-// Published and not yet copied out: the last n pieces before session->sequence.
+// Published and not yet copied out: the pieces in the last n slots before session->request_slot.
 struct submit_flight {
-    struct submit_piece pieces[HANDSHAKE_SLOTS];
+    struct submit_piece pieces[SHM_SLOTS_REQUEST];
     uint32_t n;
     size_t n_ahead;                   // bytes of the job that are in the flight
     uint8_t iv[ALGORITHM_IV_LEN_MAX]; // of the piece after them
 };
 
-static bool submit_is_done(const struct session *session, uint32_t sequence)
+// The slots of the request lane take turns; back: how many turns ago.
+static uint32_t submit_slot(const struct session *session, uint32_t back)
 {
-    return atomic_load_explicit(&shm_done(&session->map, sequence)->sequence,
-                                memory_order_acquire) == sequence + 1;
-}
-
-bool submit_is_ready(struct session *session)
-{
-    while (session->outstanding > 0 &&
-           submit_is_done(session, session->sequence - session->outstanding))
-        session->outstanding--;
-    return session->outstanding == 0;
-}
-
-// 0; -EAGAIN: nothing within the deadline; or what a lost channel says.
-static int bell_read(const struct session *session)
-{
-    uint8_t byte;
-    ssize_t n = read(session->bell, &byte, 1);
-
-    if (n == 0)
-        return -ENODATA;
-    return n < 0 && errno != EINTR ? -errno : 0;
-}
-
-static int bell_wait(const struct session *session, uint64_t left_ms)
-{
-    struct pollfd item = {.fd = session->bell, .events = POLLIN};
-    struct timespec left = {.tv_sec = (time_t)(left_ms / 1000u),
-                            .tv_nsec = (long)(left_ms % 1000u) * 1000000L};
-    int n = ppoll(&item, 1, &left, NULL);
-
-    if (n == 0)
-        return -EAGAIN;
-    if (n < 0)
-        return errno == EINTR ? 0 : -errno;
-    return bell_read(session);
-}
-
-// Sleeps until the request is done. 0, -EAGAIN after the deadline, or what a lost channel says.
-static int submit_sleep(const struct session *session, uint32_t sequence)
-{
-    struct shm_header *header = shm_header(&session->map);
-    uint64_t until_ms = 0;
-
-    for (;;) {
-        shm_wait_begin(&header->client_waits);
-        if (submit_is_done(session, sequence)) {
-            shm_wait_end(&header->client_waits);
-            return 0;
-        }
-        int r;
-        if (until_ms == 0) {
-            r = bell_read(session); // bounded by the socket's own timeout
-        } else {
-            uint64_t now = clock_now_ms();
-            r = now < until_ms ? bell_wait(session, until_ms - now) : -EAGAIN;
-        }
-        if (submit_is_done(session, sequence))
-            return 0;
-        if (r < 0)
-            return r;
-        // Woken for an older request or by a signal: from here on the clock counts.
-        if (until_ms == 0)
-            until_ms = clock_now_ms() + session->deadline_ms;
-    }
-}
-
-static int submit_wait(const struct session *session, uint32_t sequence)
-{
-    for (uint32_t i = 0; !submit_is_done(session, sequence); i++) {
-        if (i >= session->spins)
-            return submit_sleep(session, sequence);
-        relax();
-    }
-    return 0;
-}
-
-// 0, or what a lost channel says.
-static int submit_ring(const struct session *session)
-{
-    static const uint8_t byte = 1;
-
-    if (!shm_must_ring(&shm_header(&session->map)->engine_waits))
-        return 0;
-    while (write(session->bell, &byte, 1) < 0) {
-        if (errno == EAGAIN)
-            return 0; // full of rings that are not heard yet
-        if (errno != EINTR)
-            return -errno;
-    }
-    return 0;
+    return (session->request_slot - back) % SHM_SLOTS_REQUEST;
 }
 
 // The IV of the piece after this one.
@@ -138,45 +43,41 @@ static int submit_publish(struct session *session, const struct submit_job *job,
     const uint8_t *in = job->in + flight->n_ahead;
     size_t left = job->n_bytes - flight->n_ahead;
     uint32_t n_bytes = left < SHM_SLOT_SIZE ? (uint32_t)left : SHM_SLOT_SIZE;
-    uint32_t sequence = session->sequence;
-    struct submit_piece *piece = &flight->pieces[sequence % HANDSHAKE_SLOTS];
+    uint32_t slot = submit_slot(session, 0);
+    struct submit_piece *piece = &flight->pieces[slot];
     struct shm_request request = {
-        .sequence = sequence,
         .stream = job->stream,
         .operation = job->encrypt ? SHM_OP_ENCRYPT : SHM_OP_DECRYPT,
         .n_bytes = n_bytes,
+        .slot = slot,
     };
 
     memcpy(request.iv, flight->iv, sizeof request.iv);
     memcpy(piece->iv, flight->iv, sizeof piece->iv);
     piece->n_bytes = n_bytes;
-    memcpy(shm_data(&session->map, sequence), in, n_bytes);
-    *shm_request(&session->map, sequence) = request;
-    session->sequence = sequence + 1;
+    memcpy(shm_data(&session->map, slot), in, n_bytes);
+    ring_put(session, &request);
+    session->request_slot++;
     flight->n++;
     flight->n_ahead += n_bytes;
     if (job->mode == ALGORITHM_CTR || !job->encrypt)
         submit_next_iv(job, in, n_bytes, flight->iv);
-    atomic_store_explicit(&shm_header(&session->map)->submitted, sequence + 1,
-                          memory_order_release);
-    return submit_ring(session);
+    return ring_publish(session);
 }
 
 // Waits for the oldest piece and copies it out.
 static int submit_collect(struct session *session, struct submit_job *job,
                           struct submit_flight *flight)
 {
-    uint32_t sequence = session->sequence - flight->n;
-    const struct submit_piece *piece = &flight->pieces[sequence % HANDSHAKE_SLOTS];
-    uint32_t n_bytes = piece->n_bytes;
+    uint32_t slot = submit_slot(session, flight->n);
+    uint32_t n_bytes = flight->pieces[slot].n_bytes;
 
-    int r = submit_wait(session, sequence);
+    int r = ring_wait(session, slot);
     if (r < 0)
-        return r == -EAGAIN ? -ETIMEDOUT : r;
-    int32_t result = __atomic_load_n(&shm_done(&session->map, sequence)->result, __ATOMIC_RELAXED);
-    if (result != 0)
+        return r;
+    if (ring_result(session, slot) != 0)
         return -EIO;
-    memcpy(job->out, shm_data(&session->map, sequence), n_bytes);
+    memcpy(job->out, shm_data(&session->map, slot), n_bytes);
     if (job->mode == ALGORITHM_CBC && job->encrypt)
         submit_next_iv(job, job->out, n_bytes, flight->iv);
     job->out += n_bytes;
@@ -185,35 +86,28 @@ static int submit_collect(struct session *session, struct submit_job *job,
     flight->n--;
     flight->n_ahead -= n_bytes;
     const uint8_t *iv =
-        flight->n > 0 ? flight->pieces[(sequence + 1) % HANDSHAKE_SLOTS].iv : flight->iv;
+        flight->n > 0 ? flight->pieces[submit_slot(session, flight->n)].iv : flight->iv;
     memcpy(job->iv, iv, sizeof job->iv);
     counters_add(&counters_process.request_operations, 1);
     counters_add(&counters_process.request_bytes, n_bytes);
     return 0;
 }
 
-// What is left of a flight may still be written by the engine: no new request until it is done.
-static int submit_give_up(struct session *session, const struct submit_flight *flight, int error)
+// What is left of a flight may still be written by the engine.
+static uint64_t submit_slots(const struct session *session, const struct submit_flight *flight)
 {
-    counters_add(&counters_process.fallbacks, 1);
-    session->outstanding = flight->n;
-    if (error == -EIO)
-        return error;
-    if (error != -ETIMEDOUT) {
-        session_fail(session, error);
-        return -EPIPE;
-    }
-    counters_add(&counters_process.timeouts, 1);
-    if (++session->deadlines >= SUBMIT_DEADLINES_MAX)
-        session_fail(session, error);
-    return error;
+    uint64_t slots = 0;
+
+    for (uint32_t back = 1; back <= flight->n; back++)
+        slots |= RING_SLOT_BIT(submit_slot(session, back));
+    return slots;
 }
 
 int submit_run(struct session *session, struct submit_job *job)
 {
     bool chained =
         job->mode == ALGORITHM_CBC && job->encrypt; // each IV comes from the result before
-    uint32_t window = chained ? 1 : HANDSHAKE_SLOTS;
+    uint32_t window = chained ? 1 : SHM_SLOTS_REQUEST;
     struct submit_flight flight = {.n = 0};
     int r = 0;
 
@@ -224,5 +118,5 @@ int submit_run(struct session *session, struct submit_job *job)
         if (r == 0)
             r = submit_collect(session, job, &flight);
     }
-    return r < 0 ? submit_give_up(session, &flight, r) : 0;
+    return r < 0 ? ring_give_up(session, submit_slots(session, &flight), r) : 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The request lane: pieces of up to 64 KiB into the ring, waits with a deadline, results back.
+// The request lane: pieces of up to 64 KiB into the ring, results back.
 //
 // Guarantees: the caller's output is written only with finished pieces, in order, so after any
 // trouble the input of the rest is intact, in place too. A successful request takes at most one
@@ -20,11 +20,9 @@ struct submit_job {
     size_t n_bytes; // left; a multiple of n_block
 };
 
-// Whether requests may be submitted: not while any is outstanding that a deadline passed for.
-bool submit_is_ready(struct session *session);
-
 // Does the job, or as much of its beginning as goes well: what is left in it is the caller's to do.
-// 0; -ETIMEDOUT: a deadline passed; -EPIPE: the channel is lost; else what the engine said.
+// The ring is ready. 0; -ETIMEDOUT: a deadline passed; -EPIPE: the channel is lost; else what the
+// engine said.
 int submit_run(struct session *session, struct submit_job *job);
 
 #endif

@@ -55,6 +55,12 @@ void fake_daemon_settle(void)
         fake_sleep_step();
 }
 
+const struct shm_map *fake_daemon_map(const struct fake_daemon *fake)
+{
+    cr_assert_geq(fake->clients[0].control, 0);
+    return &fake->clients[0].map;
+}
+
 static void fake_drop(struct fake_daemon *fake, struct fake_client *client)
 {
     close(client->control);
@@ -142,29 +148,46 @@ static void fake_take_message(struct fake_daemon *fake, struct fake_client *clie
     }
 }
 
+// Keystream comes from zeroes; the other lane's data lies in the slot.
+static void fake_do_request(struct fake_daemon *fake, struct fake_client *client,
+                            const struct shm_request *request, uint8_t *data)
+{
+    const struct algorithm_info *info = algorithm_get(client->algorithm[request->stream]);
+    bool keystream = request->operation == SHM_OP_KEYSTREAM;
+
+    cr_assert_lt(request->slot, client->map.n_slots);
+    cr_assert_eq(keystream, request->slot >= SHM_SLOTS_REQUEST);
+    cr_assert_leq(request->n_bytes, SHM_SLOT_SIZE);
+    cr_assert_gt(request->n_bytes, 0);
+    cr_assert_eq(request->n_bytes % (keystream ? info->n_cipher_block : info->n_block), 0);
+    if (keystream) {
+        cr_assert_eq(atomic_load(&shm_done(&client->map, request->slot)->claim), SHM_CLAIM_NOBODY);
+        client->filled |= UINT64_C(1) << request->slot;
+        atomic_fetch_add(&fake->keystreams, 1);
+        memset(data, 0, request->n_bytes);
+    }
+    reference_crypt(info->id, client->key[request->stream], request->iv,
+                    request->operation != SHM_OP_DECRYPT, data, data, request->n_bytes);
+}
+
 static void fake_complete(struct fake_daemon *fake, struct fake_client *client, uint32_t sequence,
-                          bool fail)
+                          int order)
 {
     struct shm_request request = *shm_request(&client->map, sequence);
-    uint8_t *data = shm_data(&client->map, sequence);
-    struct shm_done *done = shm_done(&client->map, sequence);
+    uint8_t *data = shm_data(&client->map, request.slot);
+    struct shm_done *done = shm_done(&client->map, request.slot);
 
     cr_assert_eq(request.sequence, sequence);
-    cr_assert_leq(request.n_bytes, SHM_SLOT_SIZE);
-    cr_assert_gt(request.n_bytes, 0);
-    if (fail)
+    fake_do_request(fake, client, &request, data);
+    if (order != FAKE_ACCEPT)
         memset(data, 0x5a, request.n_bytes); // after an error the output is undefined
-    else
-        reference_crypt((enum algorithm_id)client->algorithm[request.stream],
-                        client->key[request.stream], request.iv,
-                        request.operation == SHM_OP_ENCRYPT, data, data, request.n_bytes);
     if (atomic_load(&fake->false_rings) > 0) {
         atomic_fetch_sub(&fake->false_rings, 1);
         (void)!write(client->bell, "", 1);
         fake_sleep_step(); // the client wakes for nothing
     }
-    done->result = fail ? -EIO : 0;
-    atomic_store(&done->sequence, sequence + 1);
+    done->result = order == FAKE_REFUSE ? -EIO : 0;
+    atomic_store(&done->sequence, order == FAKE_GARBAGE ? sequence : sequence + 1);
     if (shm_must_ring(&shm_header(&client->map)->client_waits))
         (void)!write(client->bell, "", 1);
 }
@@ -184,7 +207,20 @@ static void fake_serve_ring(struct fake_daemon *fake, struct fake_client *client
             fake_drop(fake, client);
             return;
         }
-        fake_complete(fake, client, client->collected++, order == FAKE_REFUSE);
+        fake_complete(fake, client, client->collected++, order);
+    }
+}
+
+// What the engine does to a channel that has been idle for long.
+static void fake_revoke(struct fake_daemon *fake, struct fake_client *client)
+{
+    for (uint32_t slot = SHM_SLOTS_REQUEST; slot < client->map.n_slots; slot++) {
+        if (!(client->filled & (UINT64_C(1) << slot)) ||
+            !shm_claim(shm_done(&client->map, slot), SHM_CLAIM_ENGINE))
+            continue;
+        memset(shm_data(&client->map, slot), 0, SHM_SLOT_SIZE);
+        client->filled &= ~(UINT64_C(1) << slot);
+        atomic_fetch_add(&fake->revoked, 1);
     }
 }
 
@@ -204,9 +240,13 @@ static void fake_serve(struct fake_daemon *fake, struct fake_client *client)
             return;
     }
     while (recv(client->bell, &byte, 1, MSG_DONTWAIT) == 1)
-        ;
+        atomic_fetch_add(&fake->bells, 1);
     (void)shm_wait_begin(&shm_header(&client->map)->engine_waits);
     fake_serve_ring(fake, client);
+    if (client->control >= 0 && atomic_load(&fake->revoke)) {
+        fake_revoke(fake, client);
+        atomic_store(&fake->revoke, false);
+    }
 }
 
 static void fake_accept(struct fake_daemon *fake)

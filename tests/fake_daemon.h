@@ -19,7 +19,7 @@ enum fake_answer {
     FAKE_ACCEPT,
     FAKE_REFUSE,
     FAKE_SILENT,  // as long as it is set; then the questions that wait are answered
-    FAKE_GARBAGE, // an answer to nothing that was asked
+    FAKE_GARBAGE, // an answer to nothing that was asked; a completion of another sequence
     FAKE_HANG_UP, // closes everything of that client
 };
 
@@ -28,6 +28,7 @@ struct fake_client {
     int bell;
     struct shm_map map;
     uint32_t collected; // requests
+    uint64_t filled;    // a bit a keystream slot that has memory
     struct message waiting[SHM_STREAMS_MAX];
     uint32_t n_waiting;
     uint32_t algorithm[SHM_STREAMS_MAX];
@@ -49,14 +50,18 @@ struct fake_daemon {
     _Atomic int on_request; // from request number `request_from` on
     _Atomic uint32_t request_from;
     _Atomic uint32_t false_rings; // to send, one before each completion
+    _Atomic bool revoke;          // takes filled keystream slots back, once; then it is false again
 
     // What has come so far.
     _Atomic uint32_t hellos;
     _Atomic uint32_t opens;
     _Atomic uint32_t answers; // to opens, written
     _Atomic uint32_t closes;
-    _Atomic uint32_t requests; // done or not
-    _Atomic uint32_t lost;     // clients that went away
+    _Atomic uint32_t requests;   // done or not
+    _Atomic uint32_t keystreams; // of them for keystream
+    _Atomic uint32_t bells;      // packets
+    _Atomic uint32_t revoked;    // keystream slots
+    _Atomic uint32_t lost;       // clients that went away
 
     int listener;
     pthread_t thread;
@@ -71,6 +76,9 @@ void fake_daemon_init(struct fake_daemon *fake, uint32_t deadline_ms);
 // Listens and serves. Points $CRYPTOD_SOCKET at it.
 void fake_daemon_start(struct fake_daemon *fake);
 void fake_daemon_stop(struct fake_daemon *fake);
+
+// The shared memory of the only client.
+const struct shm_map *fake_daemon_map(const struct fake_daemon *fake);
 
 // Waits (at most 10 s) until the counter is at least n.
 void fake_daemon_wait(_Atomic uint32_t *counter, uint32_t n);
