@@ -73,7 +73,8 @@ static struct channel *make_channel(int *ret_bell)
 
     memset(map.base, 0, SHM_OFF_DATA);
     check(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, bells) == 0);
-    check(channel_new(&add, memfd, bells[1], queue, &channel) == 0);
+    // The channel takes its memfd over; the map is used again by the next input.
+    check(channel_new(&add, dup(memfd), bells[1], queue, &channel) == 0);
     *ret_bell = bells[0];
     return channel;
 }

@@ -77,7 +77,6 @@ void ring_client_setup(struct ring_client *client, struct ring_pool *pool, uint3
     cr_assert_eq(worker_pool_add(pool->workers, client->channel, &client->seat), 0);
     client->bell = bells[0];
     cr_assert_eq(setsockopt(client->bell, SOL_SOCKET, SO_RCVTIMEO, &guard, sizeof(guard)), 0);
-    close(memfd);
 }
 
 void ring_client_teardown(struct ring_client *client)
@@ -104,6 +103,13 @@ void ring_client_open(struct ring_client *client, uint32_t stream, enum algorith
     channel_set_stream(client->channel, stream, opened);
 }
 
+uint32_t ring_client_slot(const struct ring_client *client, uint32_t sequence)
+{
+    const uint32_t n = client->map.n_slots;
+
+    return sequence % (n < SHM_SLOTS_REQUEST ? n : SHM_SLOTS_REQUEST);
+}
+
 struct shm_request ring_client_make(const struct ring_client *client, uint32_t stream, bool encrypt,
                                     uint32_t n_bytes)
 {
@@ -112,6 +118,7 @@ struct shm_request ring_client_make(const struct ring_client *client, uint32_t s
         .stream = stream,
         .operation = encrypt ? SHM_OP_ENCRYPT : SHM_OP_DECRYPT,
         .n_bytes = n_bytes,
+        .slot = ring_client_slot(client, client->sequence),
     };
 }
 
@@ -134,8 +141,9 @@ void ring_client_submit(struct ring_client *client, const struct shm_request *re
 
 bool ring_client_is_done(const struct ring_client *client, uint32_t sequence)
 {
-    return atomic_load_explicit(&shm_done(&client->map, sequence)->sequence,
-                                memory_order_acquire) == sequence + 1;
+    return atomic_load_explicit(
+               &shm_done(&client->map, ring_client_slot(client, sequence))->sequence,
+               memory_order_acquire) == sequence + 1;
 }
 
 int ring_client_wait(struct ring_client *client, uint32_t sequence)
@@ -152,7 +160,7 @@ int ring_client_wait(struct ring_client *client, uint32_t sequence)
         cr_assert_eq(read(client->bell, &byte, 1), 1, "no bell for request %u: %s", sequence,
                      strerror(errno));
     }
-    return shm_done(&client->map, sequence)->result;
+    return shm_done(&client->map, ring_client_slot(client, sequence))->result;
 }
 
 void ring_pool_wait_faults(struct ring_pool *pool, uint32_t n)

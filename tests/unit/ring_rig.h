@@ -43,6 +43,9 @@ void ring_client_open(struct ring_client *client, uint32_t stream, enum algorith
                       const uint8_t key[ALGORITHM_KEY_MAX]);
 
 // A request that is right in every way, for the next sequence. Not published.
+// The slot of the request lane that request number `sequence` uses.
+uint32_t ring_client_slot(const struct ring_client *client, uint32_t sequence);
+
 struct shm_request ring_client_make(const struct ring_client *client, uint32_t stream, bool encrypt,
                                     uint32_t n_bytes);
 

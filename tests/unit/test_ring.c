@@ -92,16 +92,16 @@ Test(ring, does_all_slots_at_once)
     uint8_t key[ALGORITHM_KEY_MAX];
 
     ring_pool_setup(&pool, 2, 0, NULL);
-    ring_client_setup(&client, &pool, 1000, 8, 2);
+    ring_client_setup(&client, &pool, 1000, 4, 2);
     open_streams(&client, key);
     for (int round = 0; round < 100; round++) {
         const uint32_t first = client.sequence;
 
-        for (uint32_t i = 0; i < 8; i++) {
+        for (uint32_t i = 0; i < 4; i++) {
             struct shm_request request = ring_client_make(&client, 1, true, 100);
             ring_client_submit(&client, &request);
         }
-        for (uint32_t i = 0; i < 8; i++)
+        for (uint32_t i = 0; i < 4; i++)
             cr_expect_eq(ring_client_wait(&client, first + i), 0);
     }
     ring_client_teardown(&client);
@@ -202,7 +202,7 @@ static void wrong_unopened(struct ring_client *client, struct shm_request *reque
 static void wrong_operation(struct ring_client *client, struct shm_request *request)
 {
     (void)client;
-    request->operation = 3;
+    request->operation = SHM_OP_KEYSTREAM + 1;
 }
 
 static void wrong_no_operation(struct ring_client *client, struct shm_request *request)
@@ -238,7 +238,7 @@ static void wrong_block(struct ring_client *client, struct shm_request *request)
 static void wrong_reserved(struct ring_client *client, struct shm_request *request)
 {
     (void)client;
-    request->reserved[31] = 0x80;
+    request->reserved[27] = 0x80;
 }
 
 static const struct wrong wrongs[] = {
@@ -480,7 +480,6 @@ Test(ring, is_not_held_up_by_a_copy_of_its_own_end_of_the_bell)
     }
     close(copy);
     close(bells[0]);
-    close(memfd);
     shm_unmap(&map);
     worker_pool_remove(seat);
     channel_unref(channel);

@@ -98,7 +98,7 @@ static void run_many(uint32_t n_workers, uint32_t spin_us)
 
     ring_pool_setup(&pool, n_workers, spin_us, NULL);
     for (uint32_t i = 0; i < 8; i++)
-        start(&sessions[i], 1000 + i / 2, 2000, 1u << i % 4, i % 3 == 0 ? 20000 : 0);
+        start(&sessions[i], 1000 + i / 2, 2000, 1u << i % 3, i % 3 == 0 ? 20000 : 0);
     for (uint32_t i = 0; i < 8; i++)
         finish(&sessions[i]);
     ring_pool_teardown(&pool);
@@ -185,7 +185,7 @@ Test(worker, shares_evenly_between_users)
 
     ring_pool_setup(&pool, 1, 0, "delay_ms=1");
     for (uint32_t i = 0; i < 6; i++)
-        start(&many[i], 1, 400, 8, 0);
+        start(&many[i], 1, 160, 4, 0);
     start(&one, 2, 60, 1, 0);
     pthread_join(one.thread, NULL);
     for (uint32_t i = 0; i < 6; i++)
