@@ -11,6 +11,7 @@ void counters_reset(void)
     atomic_store_explicit(&counters_process.software_bytes, 0, memory_order_relaxed);
     atomic_store_explicit(&counters_process.request_operations, 0, memory_order_relaxed);
     atomic_store_explicit(&counters_process.request_bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&counters_process.keystream_bytes, 0, memory_order_relaxed);
     atomic_store_explicit(&counters_process.fallbacks, 0, memory_order_relaxed);
     atomic_store_explicit(&counters_process.timeouts, 0, memory_order_relaxed);
 }
@@ -21,6 +22,7 @@ void cryptod_counters_get(struct cryptod_counters *ret)
         .software_bytes = counters_read(&counters_process.software_bytes),
         .request_operations = counters_read(&counters_process.request_operations),
         .request_bytes = counters_read(&counters_process.request_bytes),
+        .keystream_bytes = counters_read(&counters_process.keystream_bytes),
         .fallbacks = counters_read(&counters_process.fallbacks),
         .timeouts = counters_read(&counters_process.timeouts),
     };

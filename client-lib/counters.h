@@ -10,6 +10,7 @@ struct counters {
     _Atomic uint64_t software_bytes;
     _Atomic uint64_t request_operations;
     _Atomic uint64_t request_bytes;
+    _Atomic uint64_t keystream_bytes;
     _Atomic uint64_t fallbacks;
     _Atomic uint64_t timeouts;
 };

@@ -7,6 +7,7 @@
 
 #include "session.h"
 #include "cryptod.h"
+#include "keystream.h"
 #include "message.h"
 #include "ring.h"
 #include "submit.h"
@@ -19,6 +20,15 @@
 #define LANE_ERRORS_MAX 3u
 
 #define LANE_REFUSALS_MAX 6u
+
+// A call, or what is left of it.
+struct lane_call {
+    uint8_t *out;
+    const uint8_t *in;
+    size_t n_bytes;
+    size_t n_done;     // by the lane, and by software before it
+    size_t n_software; // bytes after these that are for software in any case
+};
 
 // The request lane has whole blocks only; CTR may be in the middle of one.
 static size_t lane_head(const struct cryptod_stream *stream)
@@ -37,18 +47,29 @@ static size_t lane_whole(const struct cryptod_stream *stream, size_t n_bytes)
                : (n_bytes - head) / stream->info->n_cipher_block * stream->info->n_cipher_block;
 }
 
-// Whether the stream may get a lane at all with this key; *ret_now: whether this call is for it.
-static bool lane_may_request(const struct cryptod_stream *stream, size_t n_bytes, bool *ret_now)
+// The lane that the stream may get with this key, CRYPTOD_LANE_SOFTWARE if none; *ret_now: whether
+// a call of n_bytes is for it.
+static enum cryptod_lane lane_pick(const struct cryptod_stream *stream, size_t n_bytes,
+                                   bool *ret_now)
 {
+    const struct algorithm_info *info = stream->info;
     uint32_t least, threshold;
 
-    if (stream->is_settled || stream->info->mode == ALGORITHM_CHACHA ||
-        !session_offers_lane(stream->info->id, MESSAGE_LANE_REQUEST, &least, &threshold))
-        return false;
-    size_t whole = lane_whole(stream, n_bytes);
-    *ret_now =
-        stream->n_bulk >= (uint64_t)threshold << stream->refusals && whole > 0 && whole >= least;
-    return true;
+    if (stream->is_settled)
+        return CRYPTOD_LANE_SOFTWARE;
+    if (info->mode == ALGORITHM_CTR &&
+        session_offers_lane(info->id, MESSAGE_LANE_KEYSTREAM, &least, &threshold)) {
+        *ret_now = stream->n_bulk >= (uint64_t)threshold << stream->refusals;
+        return CRYPTOD_LANE_KEYSTREAM;
+    }
+    if (info->mode != ALGORITHM_CHACHA &&
+        session_offers_lane(info->id, MESSAGE_LANE_REQUEST, &least, &threshold)) {
+        size_t whole = lane_whole(stream, n_bytes);
+        *ret_now = stream->n_bulk >= (uint64_t)threshold << stream->refusals && whole > 0 &&
+                   whole >= least;
+        return CRYPTOD_LANE_REQUEST;
+    }
+    return CRYPTOD_LANE_SOFTWARE;
 }
 
 static void lane_settle(struct session *session, struct cryptod_stream *stream)
@@ -118,26 +139,46 @@ static size_t lane_submit(struct session *session, struct cryptod_stream *stream
     return n_done;
 }
 
-// 0 with *ret_n bytes done, 0 of them if the lane is not to be had just now; -EIO: OpenSSL failed.
-// *ret_trouble: the lane has failed, the rest of the call is for software.
-static int lane_request(struct cryptod_stream *stream, uint8_t *out, const uint8_t *in,
-                        size_t n_bytes, size_t *ret_n, bool *ret_trouble)
+// The head in software, whole blocks in the lane, and what is left in software.
+static int lane_request(struct session *session, struct cryptod_stream *stream,
+                        struct lane_call *call)
 {
-    size_t head = lane_head(stream), whole = lane_whole(stream, n_bytes), n_done = 0;
+    size_t head = lane_head(stream), whole = lane_whole(stream, call->n_bytes);
+    int r = stream_crypt_software(stream, call->out, call->in, head);
+
+    if (r < 0)
+        return r;
+    size_t n_done = lane_submit(session, stream, call->out + head, call->in + head, whole);
+    call->n_done = head + n_done;
+    call->n_software = n_done < whole ? call->n_bytes - call->n_done : 0;
+    return 0;
+}
+
+static void lane_keystream(struct session *session, struct cryptod_stream *stream,
+                           struct lane_call *call)
+{
+    size_t n_software = 0;
+    int r = keystream_crypt(session, stream, call->out, call->in, call->n_bytes, &call->n_done,
+                            &n_software);
+
+    call->n_software = r == 0 ? n_software : call->n_bytes - call->n_done;
+    if (r < 0 || call->n_done > 0)
+        lane_judge(session, stream, r);
+}
+
+// 0, with nothing done if the lane is not to be had just now; -EIO: OpenSSL failed.
+static int lane_try(enum cryptod_lane lane, struct cryptod_stream *stream, struct lane_call *call)
+{
     struct session *session = session_acquire();
     int r = 0;
 
-    *ret_trouble = false;
-    *ret_n = 0;
     if (!session)
         return 0;
     if (ring_is_ready(session) && lane_is_open(session, stream)) {
-        r = stream_crypt_software(stream, out, in, head);
-        if (r == 0) {
-            n_done = lane_submit(session, stream, out + head, in + head, whole);
-            *ret_trouble = n_done < whole;
-            *ret_n = head + n_done;
-        }
+        if (lane == CRYPTOD_LANE_KEYSTREAM)
+            lane_keystream(session, stream, call);
+        else
+            r = lane_request(session, stream, call);
     }
     session_release(session);
     return r;
@@ -146,39 +187,34 @@ static int lane_request(struct cryptod_stream *stream, uint8_t *out, const uint8
 int lane_crypt(struct cryptod_stream *stream, uint8_t *out, const uint8_t *in, size_t n_bytes,
                size_t *ret_n)
 {
-    bool now = false, trouble = false;
-    size_t n_done = 0, n_software = n_bytes;
+    struct lane_call call = {.out = out, .in = in, .n_bytes = n_bytes, .n_software = n_bytes};
+    bool now = false;
+    enum cryptod_lane lane = lane_pick(stream, n_bytes, &now);
     int r = 0;
 
-    if (lane_may_request(stream, n_bytes, &now)) {
-        if (now)
-            r = lane_request(stream, out, in, n_bytes, &n_done, &trouble);
-        if (r < 0)
-            return r;
-        if (trouble)
-            n_software = n_bytes - n_done;
-        else if (n_done > 0)
-            n_software = 0;
-        else if (n_software > LANE_LOOK_AGAIN)
-            n_software = LANE_LOOK_AGAIN;
-    }
-    r = stream_crypt_software(stream, out + n_done, in + n_done, n_software);
+    if (lane != CRYPTOD_LANE_SOFTWARE && call.n_software > LANE_LOOK_AGAIN)
+        call.n_software = LANE_LOOK_AGAIN;
+    if (now)
+        r = lane_try(lane, stream, &call);
     if (r == 0)
-        *ret_n = n_done + n_software;
+        r = stream_crypt_software(stream, out + call.n_done, in + call.n_done, call.n_software);
+    if (r == 0)
+        *ret_n = call.n_done + call.n_software;
     return r;
 }
 
 enum cryptod_lane cryptod_stream_lane(const cryptod_stream *stream)
 {
     bool now = false;
+    enum cryptod_lane lane = lane_pick(stream, SIZE_MAX, &now);
 
-    if (!stream->has_key || !lane_may_request(stream, SIZE_MAX, &now) || !now)
+    if (!stream->has_key || !now)
         return CRYPTOD_LANE_SOFTWARE;
     struct session *session = session_acquire();
     if (!session) // another thread has it just now
-        return slot_peek(session_slots(), &stream->lease) == SLOT_OPEN ? CRYPTOD_LANE_REQUEST
+        return slot_peek(session_slots(), &stream->lease) == SLOT_OPEN ? lane
                                                                        : CRYPTOD_LANE_SOFTWARE;
     bool open = ring_is_ready(session) && slot_look(session, &stream->lease) == SLOT_OPEN;
     session_release(session);
-    return open ? CRYPTOD_LANE_REQUEST : CRYPTOD_LANE_SOFTWARE;
+    return open ? lane : CRYPTOD_LANE_SOFTWARE;
 }

@@ -72,6 +72,7 @@ void session_fail(struct session *c, int error)
 {
     if (c->control < 0)
         return;
+    keystream_table_wipe(c);
     switch (error) {
     case -ENODATA:
     case -ECONNRESET:
@@ -90,6 +91,8 @@ static void session_publish_offers(const struct message_hello_reply *reply)
     session_wanted = false;
     for (uint32_t i = 0; i < ALGORITHM_COUNT; i++) {
         uint32_t lanes = reply->offer[i].lanes;
+        if (session.keystream.n_most == 0)
+            lanes &= ~MESSAGE_LANE_KEYSTREAM;
         if (lanes & ~MESSAGE_LANE_SOFTWARE)
             session_wanted = true; // otherwise a child has nothing to gain from one
         atomic_store_explicit(&session.lanes[i], lanes, memory_order_relaxed);
@@ -118,6 +121,7 @@ static int session_connect(void)
     session.sequence = session.deadlines = session.request_slot = 0;
     session.late = 0;
     slot_table_reset(&session.slots, made.map.n_streams);
+    keystream_table_reset(&session.keystream, made.map.n_slots, made.reply.keystream_slots);
     session_publish_offers(&made.reply);
     return 0;
 }
@@ -211,6 +215,8 @@ void cryptod_close(void)
     pthread_mutex_lock(&session_mutex);
     session_hold();
     session_wanted = false;
+    if (session.control >= 0)
+        keystream_table_wipe(&session);
     session_drop(true);
     shm_unmap(&session.map);
     session_unlock();

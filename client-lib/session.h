@@ -14,6 +14,7 @@
 
 #include "algorithm.h"
 #include "handshake.h"
+#include "keystream_window.h"
 #include "shm.h"
 #include "slot.h"
 
@@ -30,6 +31,7 @@ struct session {
     uint32_t deadlines;            // that passed so far
     uint32_t request_slot;         // whose turn it is in the request lane, modulo their number
     struct slot_table slots;
+    struct keystream_table keystream;
 
     // Read by anybody.
     _Atomic bool live;

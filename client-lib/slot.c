@@ -86,6 +86,7 @@ static void slot_release_index(struct session *session, uint32_t index)
         slot_set(&session->slots, slot, SLOT_ABANDONED);
         break;
     case SLOT_OPEN:
+        keystream_drop(session, index);
         slot_close(session, index);
         break;
     case SLOT_REFUSED:

@@ -82,6 +82,7 @@ int cryptod_stream_init(cryptod_stream *stream, const uint8_t *key, const uint8_
         memcpy(stream->iv, iv, stream->info->n_iv);
     memcpy(stream->chain, stream->iv, sizeof stream->chain);
     stream->position = 0;
+    stream->n_inits++;
     stream->must_seek = true;
     if (key) {
         slot_let_go(&stream->lease);

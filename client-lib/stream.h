@@ -24,6 +24,7 @@ struct cryptod_stream {
     struct slot_lease lease;
     uint64_t n_bulk;   // bytes since the key was set
     uint64_t position; // CTR, ChaCha20: bytes since the IV was set
+    uint64_t n_inits;  // times that the IV was set
     uint8_t key[ALGORITHM_KEY_MAX];
     uint8_t iv[ALGORITHM_IV_LEN_MAX];    // as it was set
     uint8_t chain[ALGORITHM_IV_LEN_MAX]; // CBC: the last ciphertext block
