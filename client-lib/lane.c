@@ -47,6 +47,11 @@ static size_t lane_whole(const struct cryptod_stream *stream, size_t n_bytes)
                : (n_bytes - head) / stream->info->n_cipher_block * stream->info->n_cipher_block;
 }
 
+static bool lane_is_bulk(const struct cryptod_stream *stream, uint32_t threshold)
+{
+    return stream->n_bulk >= (uint64_t)threshold << stream->refusals;
+}
+
 // The lane that the stream may get with this key, CRYPTOD_LANE_SOFTWARE if none; *ret_now: whether
 // a call of n_bytes is for it.
 static enum cryptod_lane lane_pick(const struct cryptod_stream *stream, size_t n_bytes,
@@ -57,16 +62,16 @@ static enum cryptod_lane lane_pick(const struct cryptod_stream *stream, size_t n
 
     if (stream->is_settled)
         return CRYPTOD_LANE_SOFTWARE;
-    if (info->mode == ALGORITHM_CTR &&
+    if (info->mode != ALGORITHM_CBC &&
         session_offers_lane(info->id, MESSAGE_LANE_KEYSTREAM, &least, &threshold)) {
-        *ret_now = stream->n_bulk >= (uint64_t)threshold << stream->refusals;
+        *ret_now = lane_is_bulk(stream, threshold) &&
+                   (info->mode == ALGORITHM_CTR || packet_guess_bytes(&stream->guess) > 0);
         return CRYPTOD_LANE_KEYSTREAM;
     }
     if (info->mode != ALGORITHM_CHACHA &&
         session_offers_lane(info->id, MESSAGE_LANE_REQUEST, &least, &threshold)) {
         size_t whole = lane_whole(stream, n_bytes);
-        *ret_now = stream->n_bulk >= (uint64_t)threshold << stream->refusals && whole > 0 &&
-                   whole >= least;
+        *ret_now = lane_is_bulk(stream, threshold) && whole > 0 && whole >= least;
         return CRYPTOD_LANE_REQUEST;
     }
     return CRYPTOD_LANE_SOFTWARE;

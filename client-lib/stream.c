@@ -78,6 +78,8 @@ void cryptod_stream_free(cryptod_stream *stream)
 
 int cryptod_stream_init(cryptod_stream *stream, const uint8_t *key, const uint8_t *iv, bool encrypt)
 {
+    if (iv && stream->info->mode == ALGORITHM_CHACHA)
+        packet_guess_next(&stream->guess, packet_guess_place(stream->iv, stream->position), iv);
     if (iv)
         memcpy(stream->iv, iv, stream->info->n_iv);
     memcpy(stream->chain, stream->iv, sizeof stream->chain);

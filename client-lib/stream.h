@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "algorithm.h"
+#include "packet_guess.h"
 #include "slot.h"
 #include "software.h"
 
@@ -22,9 +23,10 @@ struct cryptod_stream {
     uint8_t refusals; // in a row, over keys: each doubles the bytes before the next question
     uint8_t errors;   // in a row, of the engine
     struct slot_lease lease;
-    uint64_t n_bulk;   // bytes since the key was set
-    uint64_t position; // CTR, ChaCha20: bytes since the IV was set
-    uint64_t n_inits;  // times that the IV was set
+    uint64_t n_bulk;           // bytes since the key was set
+    uint64_t position;         // CTR, ChaCha20: bytes since the IV was set
+    uint64_t n_inits;          // times that the IV was set
+    struct packet_guess guess; // ChaCha20
     uint8_t key[ALGORITHM_KEY_MAX];
     uint8_t iv[ALGORITHM_IV_LEN_MAX];    // as it was set
     uint8_t chain[ALGORITHM_IV_LEN_MAX]; // CBC: the last ciphertext block

@@ -89,7 +89,7 @@ void client_flow_restart(struct client_flow *flow, bool key)
 
 void client_flow_enter_lane(struct client_flow *flow)
 {
-    for (int i = 0; cryptod_stream_lane(flow->stream) != CRYPTOD_LANE_REQUEST; i++) {
+    for (int i = 0; cryptod_stream_lane(flow->stream) == CRYPTOD_LANE_SOFTWARE; i++) {
         cr_assert_lt(i, 10000, "%s never got its lane", flow->info->name);
         client_flow_step(flow, 4096);
         usleep(1000);

@@ -32,7 +32,7 @@ bool client_flow_step_is_right(struct client_flow *flow, size_t n);
 // A new key (key), and a new IV in any case.
 void client_flow_restart(struct client_flow *flow, bool key);
 
-// Steps until the stream is in the request lane.
+// Steps until the stream is in the lane that the daemon offers for it.
 void client_flow_enter_lane(struct client_flow *flow);
 
 // Steps of 32 KiB, n of them.
