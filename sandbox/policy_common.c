@@ -38,7 +38,6 @@ static const struct policy_rule rules[] = {
     {"mmap2", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE)}, "the same on 32 bits"},
     {"munmap", POLICY_ALLOW, 0, {{0}}, "heap, clients' memory"},
     {"mremap", POLICY_ALLOW, 0, {{0}}, "heap"},
-    {"madvise", POLICY_ALLOW, 0, {{0}}, "heap; clients' memory stays out of dumps"},
 
     {"clock_gettime", POLICY_ALLOW, 0, {{0}}, "time, where the vdso does not serve it"},
     {"clock_gettime64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},

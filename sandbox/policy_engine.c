@@ -44,6 +44,7 @@ static const struct policy_rule rules[] = {
     {"uname", POLICY_ALLOW, 0, {{0}}, "libkcapi asks for the kernel's version"},
     {"time", POLICY_ALLOW, 0, {{0}}, "libkcapi numbers its netlink requests"},
 
+    {"madvise", POLICY_ALLOW, 0, {{0}}, "end of a thread; clients' memory stays out of dumps"},
     {"mprotect", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE)}, "stack and heap of a thread; no new code"},
     {"getrandom", POLICY_ALLOW, 0, {{0}}, "OpenSSL's random numbers"},
 
@@ -53,7 +54,7 @@ static const struct policy_rule rules[] = {
     {"set_robust_list", POLICY_ALLOW, 0, {{0}}, "start of a thread"},
     {"rseq", POLICY_ALLOW, 0, {{0}}, "start of a thread"},
     {"prctl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(0, PR_SET_NAME)}, "names of threads"},
-    {"sched_getaffinity", POLICY_ALLOW, 0, {{0}}, "how many heap arenas"},
+    {"sched_getaffinity", POLICY_ALLOW, 0, {{0}}, "how many heaps so many threads may have"},
     {"exit", POLICY_ALLOW, 0, {{0}}, "end of a thread"},
     {"futex", POLICY_ALLOW, 0, {{0}}, "locks"},
     {"futex_time64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
