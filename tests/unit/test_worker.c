@@ -185,7 +185,7 @@ Test(worker, shares_evenly_between_users)
 
     ring_pool_setup(&pool, 1, 0, "delay_ms=1");
     for (uint32_t i = 0; i < 6; i++)
-        start(&many[i], 1, 400, 8, 0);
+        start(&many[i], 1, 160, 8, 0);
     start(&one, 2, 60, 1, 0);
     pthread_join(one.thread, NULL);
     for (uint32_t i = 0; i < 6; i++)
