@@ -77,7 +77,7 @@ static int hello_exchange(int control, uint32_t n_slots, int memory, int bell, u
     int r = packet_send(control, &hello, fds, 2);
     if (r == 0)
         r = wire_receive(control, until_ms, &answer);
-    if (r < 0)
+    if (r != 0)
         return r == -EPIPE ? -ECONNRESET : r;
     if (answer.type != MESSAGE_HELLO_REPLY || answer.serial != hello.serial)
         return -EBADMSG;

@@ -11,7 +11,7 @@
 
 #define SECRET_WORDS  2u
 #define SECRET_BLOCKS (SECRET_WORDS * 32u)
-#define SECRET_SIZE   (SECRET_BLOCKS * SECRET_BLOCK_SIZE)
+#define SECRET_SIZE   ((size_t)SECRET_BLOCKS * SECRET_BLOCK_SIZE)
 
 static uint8_t *_Atomic secret_arena;
 static _Atomic uint32_t secret_used[SECRET_WORDS]; // a bit a block

@@ -5,6 +5,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // clang-format off
 static const struct policy_rule sanitizer_rules[] = {
+    {"madvise", POLICY_ALLOW, 0, {{0}}, "sanitizer: its own memory stays out of dumps"},
     {"sigaltstack", POLICY_ALLOW, 0, {{0}}, "sanitizer: stacks of its signal handlers"},
 };
 // clang-format on

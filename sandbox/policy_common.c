@@ -38,7 +38,6 @@ static const struct policy_rule rules[] = {
     {"mmap2", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE)}, "the same on 32 bits"},
     {"munmap", POLICY_ALLOW, 0, {{0}}, "heap, clients' memory"},
     {"mremap", POLICY_ALLOW, 0, {{0}}, "heap"},
-    {"madvise", POLICY_ALLOW, 0, {{0}}, "heap; clients' memory stays out of dumps"},
 
     {"clock_gettime", POLICY_ALLOW, 0, {{0}}, "time, where the vdso does not serve it"},
     {"clock_gettime64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
@@ -56,8 +55,6 @@ static const struct policy_rule rules[] = {
     {"process_vm_writev", POLICY_NEVER, 0, {{0}}, "another role holds keys"},
     {"pidfd_getfd", POLICY_NEVER, 0, {{0}}, "another role holds crypto sockets"},
     {"kill", POLICY_NEVER, 0, {{0}}, "the monitor ends roles, nobody else"},
-    {"open", POLICY_NEVER, 0, {{0}}, "no file by name"},
-    {"openat", POLICY_NEVER, 0, {{0}}, "no file by name"},
     {"openat2", POLICY_NEVER, 0, {{0}}, "no file by name"},
     {"connect", POLICY_NEVER, 0, {{0}}, "no connection to anywhere"},
     {"splice", POLICY_NEVER, 0, {{0}}, "page tricks with crypto sockets were a root exploit (CVE-2026-31431)"},

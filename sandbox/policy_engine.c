@@ -47,6 +47,7 @@ static const struct policy_rule rules[] = {
     {"fallocate", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, 0)}, "pages for a keystream slot, before they are touched"},
     {"fallocate", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)}, "takes an idle slot's pages back"},
 
+    {"madvise", POLICY_ALLOW, 0, {{0}}, "end of a thread; clients' memory stays out of dumps"},
     {"mprotect", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE)}, "stack and heap of a thread; no new code"},
     {"getrandom", POLICY_ALLOW, 0, {{0}}, "OpenSSL's random numbers"},
 
@@ -56,7 +57,11 @@ static const struct policy_rule rules[] = {
     {"set_robust_list", POLICY_ALLOW, 0, {{0}}, "start of a thread"},
     {"rseq", POLICY_ALLOW, 0, {{0}}, "start of a thread"},
     {"prctl", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(0, PR_SET_NAME)}, "names of threads"},
-    {"sched_getaffinity", POLICY_ALLOW, 0, {{0}}, "how many heap arenas"},
+    // The C library's heap asks /sys/devices/system/cpu/online how many threads may have heaps of their own, and
+    // /proc/sys/vm/overcommit_memory how to give memory back. It goes on without an answer.
+    {"openat", POLICY_ERRNO, EACCES, {{0}}, "no file by name; the heap of a thread tries"},
+    {"open", POLICY_ERRNO, EACCES, {{0}}, "no file by name; the heap of a thread tries"},
+    {"sched_getaffinity", POLICY_ALLOW, 0, {{0}}, "how many threads may have heaps of their own"},
     {"exit", POLICY_ALLOW, 0, {{0}}, "end of a thread"},
     {"futex", POLICY_ALLOW, 0, {{0}}, "locks"},
     {"futex_time64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},

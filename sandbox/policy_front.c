@@ -8,6 +8,8 @@ static const struct policy_rule rules[] = {
     {"accept4", POLICY_ALLOW, 0, {{0}}, "takes in a client"},
     {"getpeername", POLICY_ALLOW, 0, {{0}}, "a bell must be connected"},
 
+    {"open", POLICY_NEVER, 0, {{0}}, "no file by name"},
+    {"openat", POLICY_NEVER, 0, {{0}}, "no file by name"},
     {"accept", POLICY_NEVER, 0, {{0}}, "descriptors are close-on-exec from the start"},
     {"socket", POLICY_NEVER, 0, {{0}}, "who parses clients' bytes makes no socket"},
     {"socketpair", POLICY_NEVER, 0, {{0}}, "who parses clients' bytes makes no socket"},

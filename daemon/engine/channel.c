@@ -168,17 +168,23 @@ void channel_close_stream(struct channel *channel, uint32_t stream)
     key_unref(key);
 }
 
+uint32_t channel_count_streams(struct channel *channel)
+{
+    uint32_t n;
+
+    pthread_mutex_lock(&channel->mutex);
+    n = channel->n_open;
+    pthread_mutex_unlock(&channel->mutex);
+    return n;
+}
+
 void channel_report(struct channel *channel, struct message_engine_channel *ret)
 {
     struct shm_header *header = shm_header(&channel->map);
-    uint32_t n_open;
 
-    pthread_mutex_lock(&channel->mutex);
-    n_open = channel->n_open;
-    pthread_mutex_unlock(&channel->mutex);
     *ret = (struct message_engine_channel){
         .channel = channel->number,
-        .streams = n_open,
+        .streams = channel_count_streams(channel),
         .operations = statistics_get(&channel->statistics.operations),
         .bytes = statistics_get(&channel->statistics.bytes),
         .software_bytes = statistics_get(&header->software_bytes),

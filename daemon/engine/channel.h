@@ -53,6 +53,8 @@ void channel_set_stream(struct channel *channel, uint32_t stream, struct key *ke
 // Requests that run keep the key to their end. Unknown and closed streams are ignored.
 void channel_close_stream(struct channel *channel, uint32_t stream);
 
+uint32_t channel_count_streams(struct channel *channel); // that are open
+
 void channel_report(struct channel *channel, struct message_engine_channel *ret);
 
 // ---------------------------------------------------------------- the ring (the channel's worker)

@@ -205,15 +205,13 @@ static int open_stream(struct control *control, const struct message_engine_stre
     struct channel *channel = find_channel(control, asked->channel);
     struct offer_row *row = offer_find_row(control->offer, asked->algorithm);
     uint8_t bytes[ALGORITHM_KEY_MAX] = {0};
-    struct message_engine_channel report;
     struct key *key = NULL;
     int r;
 
     if (!channel)
         return -ENOENT;
     r = channel_take_key(channel, asked->stream, bytes, row ? row->info->n_key : 0);
-    channel_report(channel, &report);
-    if (r == 0 && report.streams >= control->config.streams_per_channel)
+    if (r == 0 && channel_count_streams(channel) >= control->config.streams_per_channel)
         r = -EUSERS;
     if (r == 0 && !row)
         r = -EOPNOTSUPP;

@@ -37,13 +37,10 @@ static void send_algorithm(struct control *control, uint64_t serial, struct offe
 // Returns how many streams are open.
 static uint32_t count_streams(struct control *control)
 {
-    struct message_engine_channel report;
     uint32_t n = 0;
 
-    for (struct control_channel *entry = control->channels; entry; entry = entry->next) {
-        channel_report(entry->channel, &report);
-        n += report.streams;
-    }
+    for (struct control_channel *entry = control->channels; entry; entry = entry->next)
+        n += channel_count_streams(entry->channel);
     return n;
 }
 

@@ -90,7 +90,9 @@ void client_flow_restart(struct client_flow *flow, bool key)
 void client_flow_enter_lane(struct client_flow *flow)
 {
     for (int i = 0; cryptod_stream_lane(flow->stream) == CRYPTOD_LANE_SOFTWARE; i++) {
-        cr_assert_lt(i, 10000, "%s never got its lane", flow->info->name);
+        cr_assert_lt(i, 20000, "%s never got its lane", flow->info->name);
+        if (i % 1000 == 999) // a busy machine may answer past the deadline, which is a refusal
+            client_flow_restart(flow, true);
         client_flow_step(flow, 4096);
         usleep(1000);
     }

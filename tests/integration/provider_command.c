@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <link.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,20 @@ void command_folder_make(struct command_folder *folder, const struct fixture *fi
     cr_assert_eq(fclose(out), 0);
 }
 
+// A library built with a sanitizer needs the sanitizer's own library before it, in whatever program
+// loads it.
+static int command_preload(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    (void)arg;
+    if (strstr(info->dlpi_name, "/libasan.so") == NULL &&
+        strstr(info->dlpi_name, "/libtsan.so") == NULL)
+        return 0;
+    setenv("LD_PRELOAD", info->dlpi_name, 1);
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1); // openssl's own
+    return 1;
+}
+
 static void command_exec(const struct command_folder *folder, bool ours, const char *arguments,
                          const char *input, const char *output)
 {
@@ -73,6 +88,7 @@ static void command_exec(const struct command_folder *folder, bool ours, const c
     if (ours)
         setenv("OPENSSL_CONF", folder->config, 1);
     setenv("OPENSSL_ia32cap", "0:0", 1); // keeps libssl from its combined AES-CBC-HMAC code
+    dl_iterate_phdr(command_preload, NULL);
     execvp("openssl", argv);
     _exit(127);
 }

@@ -82,4 +82,8 @@ void pair_random_bytes(uint64_t *seed, void *out, size_t n);
 // Operations and bytes that the daemon at $CRYPTOD_SOCKET has done for an algorithm (any case).
 void pair_served(const char *algorithm, uint64_t *ret_operations, uint64_t *ret_bytes);
 
+// A stream is in software until the daemon has its key, so a short one may be over by then. Whoever wants to see
+// the daemon at work repeats, this often at most.
+#define PAIR_REPEAT 50
+
 #endif

@@ -34,7 +34,7 @@ ParameterizedTestParameters(client, every_size)
 
 ParameterizedTest(uint32_t *id, client, every_size)
 {
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, CLIENT_PATIENT);
     cr_assert_eq(cryptod_open(NULL, 5000), 0);
     for (int encrypt = 0; encrypt <= 1; encrypt++) {
         struct client_flow flow;
@@ -60,7 +60,7 @@ ParameterizedTest(uint32_t *id, client, every_size)
 
 Test(client, ivs_keys_and_copies_in_the_lane)
 {
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, CLIENT_PATIENT);
     cr_assert_eq(cryptod_open(NULL, 5000), 0);
     for (uint32_t id = 0; id < ALGORITHM_CHACHA20; id += 3) {
         struct client_flow flow;
@@ -103,7 +103,7 @@ Test(client, ivs_keys_and_copies_in_the_lane)
 // 100 channels one after the other, and 500 streams in one: nothing is left in any process.
 Test(client, costs_nothing_lasting)
 {
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, CLIENT_PATIENT);
     size_t n_before = client_count_descriptors(getpid());
     pid_t engine = fixture_role_pid(&fixture, "engine"),
           front = fixture_role_pid(&fixture, "front");
@@ -149,7 +149,7 @@ Test(client, status_knows_what_was_done)
     struct cryptod_status *status;
     struct client_flow flow;
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, CLIENT_PATIENT);
     cr_assert_eq(cryptod_open(NULL, 5000), 0);
     client_flow_init(&flow, ALGORITHM_AES_256_CTR, true);
     client_flow_enter_lane(&flow);
@@ -190,7 +190,7 @@ Test(client, small_calls_and_short_streams_stay_in_the_process)
     struct client_flow flow;
     struct cryptod_status *status;
 
-    fixture_start(&fixture, "lanes.bulk_threshold=128K\nlanes.request_min=4K");
+    fixture_start(&fixture, CLIENT_PATIENT "lanes.bulk_threshold=128K\nlanes.request_min=4K");
     cr_assert_eq(cryptod_open(NULL, 5000), 0);
     client_flow_init(&flow, ALGORITHM_AES_128_CBC, false);
     for (int i = 0; i < 16; i++)
@@ -225,7 +225,7 @@ Test(client, offers_follow_the_configuration)
     cryptod_close();
     fixture_stop(&fixture);
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, CLIENT_PATIENT);
     cr_assert_eq(cryptod_open(NULL, 5000), 0);
     for (uint32_t id = 0; id < ALGORITHM_COUNT; id++)
         cr_assert(cryptod_offers((enum cryptod_algorithm)id), "%s", algorithm_get(id)->name);
@@ -283,7 +283,7 @@ Test(client, threads_share_the_channel)
 {
     struct worker workers[ALGORITHM_COUNT];
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, CLIENT_PATIENT);
     cr_assert_eq(cryptod_open(NULL, 5000), 0);
     for (uint32_t i = 0; i < ALGORITHM_COUNT; i++)
         client_flow_init(&workers[i].flow, i, i % 2 == 0);

@@ -56,7 +56,7 @@ static void start(const char *extra_conf)
 
 Test(client_fork, both_go_on_from_the_same_byte)
 {
-    start(NULL);
+    start(CLIENT_PATIENT);
     for (uint32_t id = 0; id < ALGORITHM_COUNT; id++) {
         struct client_flow flow;
         client_flow_init(&flow, id, id % 2 == 0);
@@ -98,7 +98,7 @@ Test(client_fork, every_process_has_its_own_channel)
     pid_t top = getpid();
     int depth = 0;
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     client_flow_init(&flow, ALGORITHM_AES_128_CTR, true);
     client_flow_enter_lane(&flow);
     pid_t pid = 0;
@@ -134,7 +134,7 @@ Test(client_fork, closed_descriptors_are_never_somebody_elses_files)
     struct client_flow flow;
     char path[128];
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     client_flow_init(&flow, ALGORITHM_AES_128_CBC, true);
     client_flow_enter_lane(&flow);
     snprintf(path, sizeof path, "%s/files", fixture.folder);
@@ -176,7 +176,7 @@ Test(client_fork, a_program_that_closes_everything_goes_on_in_software)
     struct client_flow flow;
     int pair[2];
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     client_flow_init(&flow, ALGORITHM_AES_256_CTR, true);
     client_flow_enter_lane(&flow);
     pid_t pid = fork();
@@ -211,7 +211,7 @@ Test(client_fork, a_stopped_daemon_does_not_hold_children_up)
 {
     struct client_flow flow;
 
-    fixture_start(&fixture, NULL);
+    fixture_start(&fixture, CLIENT_PATIENT);
     cr_assert_eq(cryptod_open(NULL, 300), 0);
     client_flow_init(&flow, ALGORITHM_AES_128_CTR, true);
     client_flow_enter_lane(&flow);
@@ -259,7 +259,7 @@ Test(client_fork, among_busy_threads)
     pthread_t threads[3];
     void *wrong;
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     client_flow_init(&flow, ALGORITHM_AES_256_CBC, true);
     client_flow_step(&flow, 50000);
     for (uint32_t i = 0; i < 3; i++) {
@@ -295,7 +295,7 @@ Test(client_fork, nothing_survives_an_exec)
 
     for (int round = 0; round < 2; round++) {
         if (round == 1)
-            start(NULL);
+            start(CLIENT_PATIENT);
         FILE *shell = popen("ls /proc/self/fd | wc -l", "re");
         cr_assert_not_null(shell);
         cr_assert_not_null(fgets(counts[round], sizeof counts[round], shell));

@@ -91,7 +91,7 @@ ParameterizedTest(struct kill_case *row, client_trouble, killed)
 {
     struct client_flow flow;
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     client_flow_init(&flow, row->algorithm, row->algorithm % 2 == 0);
     for (int round = 0; round < 2; round++) {
         client_flow_enter_lane(&flow);
@@ -118,7 +118,7 @@ Test(client_trouble, all_killed_at_once)
 {
     struct client_flow flow;
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     client_flow_init(&flow, ALGORITHM_AES_128_CBC, true);
     client_flow_enter_lane(&flow);
     struct blow blow = {.pids = {fixture.monitor, fixture_role_pid(&fixture, "front"),
@@ -142,7 +142,7 @@ Test(client_trouble, all_killed_at_once)
 // again.
 Test(client_trouble, stopped_and_continued)
 {
-    start("lanes.deadline_ms=100");
+    start("lanes.deadline_ms=500");
     for (uint32_t id = ALGORITHM_AES_128_CBC; id <= ALGORITHM_AES_128_CTR; id += 3) {
         struct client_flow flow;
         pid_t engine = fixture_role_pid(&fixture, "engine");
@@ -176,7 +176,7 @@ Test(client_trouble, stopped_before_the_first_large_call)
 {
     struct client_flow flow;
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     pid_t engine = fixture_role_pid(&fixture, "engine"),
           front = fixture_role_pid(&fixture, "front");
     kill(front, SIGSTOP);
@@ -202,7 +202,7 @@ Test(client_trouble, requests_that_never_come_back)
 {
     struct client_flow flow;
 
-    start("engine.backends=fault\nengine.fault=hang_after=40\nlanes.deadline_ms=100");
+    start("engine.backends=fault\nengine.fault=hang_after=40\nlanes.deadline_ms=500");
     client_flow_init(&flow, ALGORITHM_AES_128_CTR, true);
     client_flow_enter_lane(&flow);
     double started = seconds();
@@ -220,12 +220,14 @@ Test(client_trouble, requests_that_take_longer_than_the_deadline)
 {
     struct client_flow flow;
 
-    start("engine.backends=fault\nengine.fault=delay_ms=200\nlanes.deadline_ms=50");
+    start("engine.backends=fault\nengine.fault=delay_ms=800\nlanes.deadline_ms=400");
     client_flow_init(&flow, ALGORITHM_AES_128_CBC, true);
     double started = seconds();
     for (int i = 0; i < 10000 && cryptod_offers(CRYPTOD_AES_128_CBC); i++) {
         client_flow_step(&flow, 4096);
         usleep(1000);
+        if (i % 3000 == 2999) // a busy machine may answer past the deadline, which is a refusal
+            client_flow_restart(&flow, true);
     }
     cr_assert_eq(client_counters().timeouts, 3, "given up after the third");
     cr_assert_not(cryptod_offers(CRYPTOD_AES_128_CBC));
@@ -238,7 +240,7 @@ Test(client_trouble, requests_that_take_longer_than_the_deadline)
 
 Test(client_trouble, every_third_request_fails)
 {
-    start("engine.backends=fault\nengine.fault=error_every=3");
+    start(CLIENT_PATIENT "engine.backends=fault\nengine.fault=error_every=3");
     for (uint32_t id = 0; id < ALGORITHM_CHACHA20; id++) {
         struct client_flow flow;
         client_flow_init(&flow, id, id % 2 == 1);
@@ -261,7 +263,7 @@ Test(client_trouble, an_engine_that_only_fails_is_left_alone)
 {
     struct client_flow flow;
 
-    start("engine.backends=fault\nengine.fault=error_after=0,algorithm=aes-128-ctr");
+    start(CLIENT_PATIENT "engine.backends=fault\nengine.fault=error_after=0,algorithm=aes-128-ctr");
     client_flow_init(&flow, ALGORITHM_AES_256_CTR, true); // not this one
     client_flow_enter_lane(&flow);
     client_flow_run(&flow, 10);
@@ -286,7 +288,7 @@ Test(client_trouble, keys_that_the_engine_does_not_take)
 {
     struct client_flow flow;
 
-    start("engine.backends=fault\nengine.fault=open_error,algorithm=aes-128-cbc");
+    start(CLIENT_PATIENT "engine.backends=fault\nengine.fault=open_error,algorithm=aes-128-cbc");
     client_flow_init(&flow, ALGORITHM_AES_128_CBC, true);
     for (int i = 0; i < 100; i++) {
         client_flow_step(&flow, 20000);
@@ -307,7 +309,7 @@ Test(client_trouble, the_daemon_ends_under_an_open_channel)
 {
     struct client_flow flow;
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     client_flow_init(&flow, ALGORITHM_AES_256_CBC, false);
     client_flow_enter_lane(&flow);
     fixture_stop(&fixture);

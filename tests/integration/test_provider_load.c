@@ -230,9 +230,11 @@ Test(provider_load, unloading_leaves_other_contexts_alone)
     states_enter(&outliving, 7, 1, data);
     pair_world_close(&first);
     pair_served("AES-256-CBC", &operations, &before);
-    states_go_on(&pair, 1, data);
-    states_go_on(&pair, 2, data);
-    pair_served("AES-256-CBC", &operations, &after);
+    after = before;
+    for (unsigned i = 0; i < PAIR_REPEAT && after == before; i++) {
+        states_go_on(&pair, i, data);
+        pair_served("AES-256-CBC", &operations, &after);
+    }
     cr_assert_gt(after, before);
     pair_close(&outliving); // its cipher kept the module
     pair_close(&pair);

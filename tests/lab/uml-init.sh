@@ -24,10 +24,14 @@ ln -sfn "$modules" "$root/usr/lib/modules/$release"
 mount -t proc proc "$root/proc"
 mount -t sysfs sys "$root/sys"
 mount -t devtmpfs dev "$root/dev"
-mount -t tmpfs run "$root/run"
+mount -t tmpfs -o mode=755 run "$root/run"
 mkdir -p "$root/dev/pts" "$root/dev/shm" "$root/run/lab"
 mount -t devpts -o ptmxmode=666 devpts "$root/dev/pts"
 mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
+ln -s /proc/self/fd "$root/dev/fd"
+ln -s fd/0 "$root/dev/stdin"
+ln -s fd/1 "$root/dev/stdout"
+ln -s fd/2 "$root/dev/stderr"
 ip link set lo up
 
 # A folder that one of these mounts has hidden (a checkout in /dev/shm, say) gets an overlay of its own.

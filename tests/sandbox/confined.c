@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HANG_GUARD_S      60
@@ -87,4 +88,27 @@ void confined_assert_killed(int status, const char *what)
 {
     cr_assert(WIFSIGNALED(status), "%s: was not killed, exit status %d", what, WEXITSTATUS(status));
     cr_assert(WTERMSIG(status) == SIGSYS, "%s: killed by signal %d", what, WTERMSIG(status));
+}
+
+void confined_wait_state(pid_t pid, char state)
+{
+    const struct timespec pause = {0, 5 * 1000 * 1000};
+    char path[64], text[256];
+    bool reached = false;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    for (int i = 0; i < 6000 && !reached; i++) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = read(fd, text, sizeof(text) - 1);
+        const char *end;
+
+        close(fd);
+        cr_assert(n > 0, "process %d is gone", (int)pid);
+        text[n] = '\0';
+        end = strrchr(text, ')');
+        reached = end && end[1] == ' ' && end[2] == state;
+        if (!reached)
+            nanosleep(&pause, NULL);
+    }
+    cr_assert(reached, "process %d never got to state %c", (int)pid, state);
 }

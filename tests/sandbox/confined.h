@@ -3,6 +3,8 @@
 #ifndef CRYPTOD_TESTS_CONFINED_H
 #define CRYPTOD_TESTS_CONFINED_H
 
+#include <sys/types.h>
+
 #include "sandbox.h"
 
 // In the child; the result is its exit status: 0 if all went well.
@@ -25,6 +27,9 @@ int confined_complain(const char *file, unsigned line, const char *condition);
 
 // For use in a body: loads the policy, or ends the child with status 120.
 void confined_load(enum sandbox_role role, enum sandbox_action action);
+
+// Waits until a process is in this state of /proc/PID/stat; fails the test after half a minute.
+void confined_wait_state(pid_t pid, char state);
 
 // Assertions on a status, which name `what`.
 void confined_assert_exit(int status, int expected, const char *what);

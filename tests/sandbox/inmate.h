@@ -61,9 +61,6 @@ typedef void (*inmate_test)(struct inmate *inmate);
 void inmate_run_versions(int expected_open, inmate_body body, inmate_test meanwhile,
                          void (*check)(const struct cryptod_counters *counters));
 
-// Waits until the process is in a state of /proc/PID/stat.
-void inmate_wait_state(pid_t pid, char state);
-
 // ---------------------------------------------------------------- the child's side
 
 void inmate_meet(struct inmate *inmate);

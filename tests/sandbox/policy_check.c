@@ -191,8 +191,6 @@ static void conditions_break(enum sandbox_role role, const struct policy_rule *r
 
         condition_break(&p, row, row->args[i].index, (long)(right | unset));
         condition_break(&p, row, row->args[i].index, (long)(right ^ set));
-        condition_break(&p, row, row->args[i].index, (long)(right | 0x10000000)); // CLONE_NEWUSER
-        condition_break(&p, row, row->args[i].index, -1);
         if (sizeof(long) == 8)
             condition_break(&p, row, row->args[i].index, (long)(right | (uint64_t)1 << 40));
     }
@@ -205,12 +203,21 @@ void policy_check_conditions_bite(enum sandbox_role role)
             conditions_break(role, row_get(role, i));
 }
 
+static bool call_is_named(enum sandbox_role role, const char *call, bool with_errno)
+{
+    for (size_t i = 0; i < row_count(role); i++) {
+        const struct policy_rule *row = row_get(role, i);
+
+        if (strcmp(row->call, call) == 0 &&
+            (row->verdict == POLICY_ALLOW || (with_errno && row->verdict == POLICY_ERRNO)))
+            return true;
+    }
+    return false;
+}
+
 bool policy_check_lets(enum sandbox_role role, const char *call)
 {
-    for (size_t i = 0; i < row_count(role); i++)
-        if (row_get(role, i)->verdict != POLICY_NEVER && strcmp(row_get(role, i)->call, call) == 0)
-            return true;
-    return false;
+    return call_is_named(role, call, false);
 }
 
 // x86-64's uretprobe and uprobe: the kernel lets them past every filter (6.14, kernel/seccomp.c)
@@ -254,7 +261,7 @@ static void sweep_plan(enum sandbox_role role, struct sweep *sweep, size_t *ret_
     for (int call = 0; call < CALLS_MAX; call++) {
         char *name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, call);
 
-        sweep->tried[call] = !call_is_exempt(call) && (!name || !policy_check_lets(role, name));
+        sweep->tried[call] = !call_is_exempt(call) && (!name || !call_is_named(role, name, true));
         n += sweep->tried[call];
         free(name);
     }
@@ -295,6 +302,7 @@ static int call_32_run(const void *argument)
 {
     long r = 20; // getpid for 32 bits
 
+    (void)signal(SIGSEGV, SIG_DFL); // as in probe_run()
     confined_load(*(const enum sandbox_role *)argument, SANDBOX_KILL);
     __asm__ volatile("int $0x80" : "+a"(r) : : "memory");
     return 0;

@@ -19,7 +19,7 @@ void policy_check_rows_survive(enum sandbox_role role);
 // argument too.
 void policy_check_conditions_bite(enum sandbox_role role);
 
-// Every call number of this architecture that no row lets through is refused.
+// Every call number of this architecture that no row names is death.
 void policy_check_rest_refused(enum sandbox_role role);
 
 // Calls through the 32-bit and the x32 entry of an x86-64 kernel do not pass; elsewhere there is

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include "confined.h"
 #include "fixture.h"
 #include "inmate.h"
 
@@ -141,8 +142,8 @@ static void daemon_stops(struct inmate *inmate)
 
     inmate_wait(inmate);
     cr_assert(kill(engine, SIGSTOP) == 0 && kill(front, SIGSTOP) == 0);
-    inmate_wait_state(engine, 'T');
-    inmate_wait_state(front, 'T');
+    confined_wait_state(engine, 'T');
+    confined_wait_state(front, 'T');
     inmate_release(inmate);
     inmate_wait(inmate);
     cr_assert(kill(engine, SIGCONT) == 0 && kill(front, SIGCONT) == 0);
@@ -209,17 +210,17 @@ static void session_stops(struct inmate *inmate, bool with_engine)
 
     inmate_wait(inmate);
     cr_assert(kill(engine, SIGSTOP) == 0);
-    inmate_wait_state(engine, 'T');
+    confined_wait_state(engine, 'T');
     inmate_release(inmate);
     inmate_wait(inmate);
-    inmate_wait_state(inmate->pid, 'S');
+    confined_wait_state(inmate->pid, 'S');
     cr_assert(kill(inmate->pid, SIGSTOP) == 0);
-    inmate_wait_state(inmate->pid, 'T');
+    confined_wait_state(inmate->pid, 'T');
     if (with_engine)
         cr_assert(kill(engine, SIGCONT) == 0);
     cr_assert(kill(inmate->pid, SIGCONT) == 0);
     if (!with_engine) {
-        inmate_wait_state(inmate->pid, 'Z');
+        confined_wait_state(inmate->pid, 'Z');
         cr_assert(kill(engine, SIGCONT) == 0);
     }
 }

@@ -3,14 +3,20 @@
 // and where the kernel has AF_ALG a real request to it.
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/if_alg.h>
 #include <openssl/evp.h>
+#include <openssl/rand.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "confined.h"
@@ -56,30 +62,118 @@ static int worker_try(void)
     return r;
 }
 
-// argument: a memfd
+// More threads at once than the C library makes heaps for without a look at the number of CPUs.
+#define N_CROWD 24
+
+static void *crowd_run(void *argument)
+{
+    void *pieces[64];
+
+    for (size_t i = 0; i < 64; i++)
+        pieces[i] = malloc(1 << 14);
+    (void)pthread_barrier_wait(argument); // so each has a heap of its own
+    for (size_t i = 64; i > 0; i--)       // and gives memory back
+        free(pieces[i - 1]);
+    return NULL;
+}
+
+static int crowd_try(void)
+{
+    pthread_t workers[N_CROWD];
+    pthread_barrier_t all;
+
+    CONFINED_STEP(pthread_barrier_init(&all, NULL, N_CROWD) == 0);
+    for (size_t i = 0; i < N_CROWD; i++)
+        CONFINED_STEP(pthread_create(&workers[i], NULL, crowd_run, &all) == 0);
+    for (size_t i = 0; i < N_CROWD; i++)
+        CONFINED_STEP(pthread_join(workers[i], NULL) == 0);
+    pthread_barrier_destroy(&all);
+    return 0;
+}
+
+struct day { // made before the sandbox
+    int memory;
+    int bell[2];
+};
+
+static int bell_try(const struct day *day)
+{
+    char byte = 'b';
+
+    CONFINED_STEP(send(day->bell[0], &byte, 1, MSG_DONTWAIT) == 1);
+    CONFINED_STEP(recv(day->bell[1], &byte, 1, MSG_DONTWAIT) == 1);
+    CONFINED_STEP(recv(day->bell[1], &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    return 0;
+}
+
 static int day_run(const void *argument)
 {
-    int r;
+    const struct day *day = argument;
+    unsigned char random[16];
     void *memory;
+    int r;
 
-    if (sandbox_harden_process() != 0)
-        return 121;
-    OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CONFIG, NULL);
+    CONFINED_STEP(sandbox_harden_process() == 0);
+    CONFINED_STEP(RAND_bytes(random, sizeof(random)) == 1);
     confined_load(SANDBOX_ENGINE, SANDBOX_KILL);
-    memory = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, *(const int *)argument, 0);
+    memory = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, day->memory, 0);
     CONFINED_STEP(memory != MAP_FAILED);
     CONFINED_STEP(madvise(memory, MEMORY_SIZE, MADV_DONTDUMP) == 0);
-    r = worker_try();
+    CONFINED_STEP(RAND_poll() == 1 && RAND_bytes(random, sizeof(random)) == 1);
+    r = bell_try(day);
+    if (r == 0)
+        r = crowd_try();
+    if (r == 0)
+        r = worker_try();
     CONFINED_STEP(munmap(memory, MEMORY_SIZE) == 0);
     return r == 0 ? worker_try() : r;
 }
 
 Test(engine_work, a_day_of_the_engine_survives)
 {
-    int memory = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct day day = {.memory = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
 
-    cr_assert(memory >= 0 && ftruncate(memory, MEMORY_SIZE) == 0);
-    confined_assert_exit(confined_run(day_run, &memory), 0, "a day of the engine");
+    cr_assert(day.memory >= 0 && ftruncate(day.memory, MEMORY_SIZE) == 0);
+    cr_assert(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, day.bell) == 0);
+    confined_assert_exit(confined_run(day_run, &day), 0, "a day of the engine");
+}
+
+// A delay that a stop interrupts is continued by another call.
+Test(engine_work, a_delay_survives_a_stop)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    cr_assert(pid >= 0);
+    if (pid == 0) {
+        const struct timespec delay = {1, 0};
+
+        alarm(60);
+        confined_load(SANDBOX_ENGINE, SANDBOX_KILL);
+        _exit(nanosleep(&delay, NULL) == 0 ? 0 : 1);
+    }
+    confined_wait_state(pid, 'S');
+    cr_assert(kill(pid, SIGSTOP) == 0);
+    confined_wait_state(pid, 'T');
+    cr_assert(kill(pid, SIGCONT) == 0);
+    cr_assert(waitpid(pid, &status, 0) == pid);
+    confined_assert_exit(status, 0, "a delay, stopped and continued");
+}
+
+// No file is there, and asking for one is not death: the C library asks, when it counts CPUs for
+// instance.
+static int files_run(const void *argument)
+{
+    (void)argument;
+    confined_load(SANDBOX_ENGINE, SANDBOX_KILL);
+    CONFINED_STEP(open("/dev/null", O_RDONLY | O_CLOEXEC) == -1 && errno == EACCES);
+    CONFINED_STEP(get_nprocs() > 0);
+    return 0;
+}
+
+Test(engine_work, files_are_not_there)
+{
+    confined_assert_exit(confined_run(files_run, NULL), 0, "asking for files");
 }
 
 // clone3 hides its flags in memory, so it must look as if the kernel did not have it.
@@ -136,7 +230,7 @@ static int alg_open(struct alg_sockets *ret)
     CONFINED_STEP(ret->tfm >= 0);
     CONFINED_STEP(bind(ret->tfm, (struct sockaddr *)&address, sizeof(address)) == 0);
     CONFINED_STEP(setsockopt(ret->tfm, SOL_ALG, ALG_SET_KEY, key, sizeof(key)) == 0);
-    ret->operation = accept4(ret->tfm, NULL, NULL, SOCK_CLOEXEC);
+    ret->operation = accept(ret->tfm, NULL, NULL); // as libkcapi does
     CONFINED_STEP(ret->operation >= 0);
     return 0;
 }

@@ -115,13 +115,31 @@ static int loop_run(struct event_base *base)
     return 0;
 }
 
+// Small pieces grow the heap, big ones are mappings of their own.
+static int heap_try(void)
+{
+    static void *pieces[4096];
+    void *big = malloc(16 << 20);
+
+    CONFINED_STEP(big);
+    big = realloc(big, 64 << 20);
+    CONFINED_STEP(big);
+    free(big);
+    for (size_t i = 0; i < 4096; i++) {
+        pieces[i] = malloc(1000);
+        CONFINED_STEP(pieces[i]);
+    }
+    for (size_t i = 0; i < 4096; i++)
+        free(pieces[i]);
+    return 0;
+}
+
 static int day_run(const void *argument)
 {
     const struct day *day = argument;
     struct event_base *base = loop_new();
     struct timespec now;
     int memory = -1, r;
-    void *big;
 
     CONFINED_STEP(base && sandbox_harden_process() == 0);
     confined_load(SANDBOX_FRONT, SANDBOX_KILL);
@@ -130,11 +148,8 @@ static int day_run(const void *argument)
     close(memory);
     r = loop_run(base);
     CONFINED_STEP(r == 0);
-    big = malloc(16 << 20);
-    CONFINED_STEP(big);
-    big = realloc(big, 64 << 20);
-    CONFINED_STEP(big);
-    free(big);
+    r = heap_try();
+    CONFINED_STEP(r == 0);
     CONFINED_STEP(clock_gettime(CLOCK_BOOTTIME, &now) == 0);
     return 0;
 }

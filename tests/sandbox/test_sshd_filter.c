@@ -201,29 +201,6 @@ Test(sshd_filter, file_writes_are_death)
     }
 }
 
-static void state_wait(pid_t pid, char state)
-{
-    char path[64], text[256];
-    bool reached = false;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    for (int i = 0; i < 3000 && !reached; i++) {
-        const struct timespec pause = {0, 10 * 1000 * 1000};
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = read(fd, text, sizeof(text) - 1);
-        const char *end;
-
-        close(fd);
-        cr_assert(n > 0, "the child is gone");
-        text[n] = '\0';
-        end = strrchr(text, ')');
-        reached = end && end[1] == ' ' && end[2] == state;
-        if (!reached)
-            nanosleep(&pause, NULL);
-    }
-    cr_assert(reached, "the child never got to state %c", state);
-}
-
 // The child tells that it is about to wait, waits for a second on a socket where nothing comes, is
 // stopped and continued meanwhile.
 static int stopped_run(enum sshd_filter_version version, void (*wait_for)(struct pollfd *p))
@@ -244,9 +221,9 @@ static int stopped_run(enum sshd_filter_version version, void (*wait_for)(struct
         _exit(0);
     }
     cr_assert(read(NEAR, &byte, 1) == 1);
-    state_wait(pid, 'S');
+    confined_wait_state(pid, 'S');
     cr_assert(kill(pid, SIGSTOP) == 0);
-    state_wait(pid, 'T');
+    confined_wait_state(pid, 'T');
     cr_assert(kill(pid, SIGCONT) == 0);
     cr_assert(waitpid(pid, &status, 0) == pid);
     return status;

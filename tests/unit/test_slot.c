@@ -212,12 +212,12 @@ Test(slot, refusals_make_it_ask_less)
 
 Test(slot, an_answer_past_the_deadline_is_a_refusal)
 {
-    start(20);
+    start(500);
     atomic_store(&fake.on_open, FAKE_SILENT);
     cryptod_stream *stream = stream_new();
     crypt_and_check(stream, key);
     fake_daemon_wait(&fake.opens, 1);
-    usleep(60000);
+    usleep(600000);
     crypt_and_check(stream, key);
     cr_assert(key_is_wiped(0));
     atomic_store(&fake.on_open, FAKE_ACCEPT);

@@ -1,0 +1,329 @@
+#!/bin/bash
+# demo-inside.sh [--size MIB] [--tap] [--disturb]: the part of the demo that runs on a kernel with AF_ALG, as root.
+#
+# cryptod serves Debian's unmodified sshd; files go up and down through scp with each cipher and must arrive whole;
+# then cryptod must have served every algorithm from a driver of the kernel.
+#   --size MIB  size of the file (default 64)
+#   --tap       prints TAP lines (for `make check`)
+#   --disturb   instead: the daemon is killed, and stopped, in the middle of transfers and before logins
+# shellcheck source=tools/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+size=64
+tap=
+disturb=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --size) size=$2 && shift ;;
+    --tap) tap=1 ;;
+    --disturb) disturb=1 ;;
+    *) die "demo-inside.sh: unknown option $1" ;;
+    esac
+    shift
+done
+need_root "cryptod and sshd start as root"
+
+build=$project/${CRYPTOD_BUILD:-build/release}
+work=$(mktemp -d /run/cryptod-demo.XXXXXX) # not in /tmp: sshd wants folders that only root can write to
+data=$(mktemp -d)
+export CRYPTOD_SOCKET=$work/cryptod.sock
+daemon=
+sshd=
+shaper=
+failed=0
+made_run_sshd=
+
+# shellcheck disable=SC2317 # called by the trap
+clean_up() {
+    trap '' INT TERM HUP
+    exec 9>&- 9<&- || true
+    [ -z "$shaper" ] || kill "$shaper" 2>/dev/null || true
+    [ -z "$sshd" ] || kill "$sshd" 2>/dev/null || true
+    if [ -n "$daemon" ]; then
+        signal_daemon CONT
+        kill "$daemon" 2>/dev/null || true
+    fi
+    wait
+    [ -z "$made_run_sshd" ] || rmdir /run/sshd || true
+    rm -rf "$work" "$data"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# check OK|FAIL TEXT: one line of the result
+check() {
+    case $1,$tap in
+    OK,1) echo "ok - demo::$2" ;;
+    OK,) echo "  $2" ;;
+    *,1) echo "not ok - demo::$2" ;;
+    *) echo "  FAILED: $2" ;;
+    esac
+    [ "$1" = OK ] || failed=1
+}
+
+# ------------------------------------------------------------------ cryptod
+
+# A system user's name if it exists, else a number that nobody has.
+role_user() {
+    if getent passwd "$1" >/dev/null; then echo "$1"; else echo "$2"; fi
+}
+
+start_daemon() {
+    cat >"$work/cryptod.conf" <<END
+[daemon]
+socket = $CRYPTOD_SOCKET
+front_user = $(role_user cryptod-front 61990)
+engine_user = $(role_user cryptod-engine 61991)
+[lanes]
+offload = always
+[engine]
+backends = afalg cpu
+END
+    "$build/cryptod" --config "$work/cryptod.conf" >>"$work/cryptod.log" 2>&1 &
+    daemon=$!
+    for _ in {1..100}; do
+        "$build/cryptoctl" status >/dev/null 2>&1 && return
+        kill -0 "$daemon" 2>/dev/null || break
+        sleep 0.1
+    done
+    die "cryptod did not start: $(tail -n 5 "$work/cryptod.log")"
+}
+
+# signal_daemon NAME: to the monitor and its two roles at once.
+signal_daemon() {
+    local pids
+    pids=$(pgrep -P "$daemon" || true)
+    # shellcheck disable=SC2086 # several numbers
+    kill -s "$1" "$daemon" $pids 2>/dev/null || true
+}
+
+# operations ALGORITHM: how many the daemon has done
+operations() {
+    "$build/cryptoctl" status --json |
+        jq -r --arg a "$1" '[.algorithms[] | select(.algorithm == $a) | .operations] | add // 0'
+}
+
+# ------------------------------------------------------------------ sshd
+
+free_port() {
+    perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0) or die;
+        bind($s, sockaddr_in(0, INADDR_LOOPBACK)) or die; print +(sockaddr_in(getsockname($s)))[0]'
+}
+
+# Debian's own configuration; what differs is in one drop-in.
+write_sshd_config() {
+    cat >"$work/cryptod-drop-in.conf" <<END
+Port $port
+ListenAddress 127.0.0.1
+HostKey $work/host_key
+PidFile $work/sshd.pid
+AuthorizedKeysFile $work/authorized_keys
+Ciphers +aes128-cbc,aes256-cbc
+END
+    sed "s|^Include .*|Include $work/cryptod-drop-in.conf|" /usr/share/openssh/sshd_config >"$work/sshd_config"
+    grep -q "^Include $work/" "$work/sshd_config" || die "/usr/share/openssh/sshd_config has no Include line"
+    sed "/^\[cryptod_provider_cryptod\]/a module = $build/cryptod.so\nsocket = $CRYPTOD_SOCKET" \
+        systemd/openssl-sshd.cnf >"$work/openssl-sshd.cnf"
+}
+
+start_sshd() {
+    local user_key=$work/user_key
+    ssh-keygen -q -t ed25519 -N '' -C '' -f "$work/host_key"
+    ssh-keygen -q -t ed25519 -N '' -C '' -f "$user_key"
+    cp "$user_key.pub" "$work/authorized_keys"
+    echo "[127.0.0.1]:$port $(cat "$work/host_key.pub")" >"$work/known_hosts"
+    chmod 755 "$work"
+    if [ ! -d /run/sshd ]; then
+        mkdir -m 755 /run/sshd
+        made_run_sshd=1
+    fi
+    OPENSSL_CONF=$work/openssl-sshd.cnf /usr/sbin/sshd -D -f "$work/sshd_config" -E "$work/sshd.log" &
+    sshd=$!
+    for _ in {1..100}; do
+        (exec 8<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && return
+        kill -0 "$sshd" 2>/dev/null || break
+        sleep 0.1
+    done
+    die "sshd did not start: $(tail -n 5 "$work/sshd.log")"
+}
+
+# In the lab, whose changes are forgotten, an ordinary user logs in; elsewhere whoever runs the demo.
+choose_user() {
+    if [ "${LAB:-}" = uml ]; then
+        user=demo
+        useradd --create-home --shell /bin/sh demo
+    else
+        user=${SUDO_USER:-root}
+    fi
+    chmod 711 "$data"
+    mkdir "$data/server"
+    chown "$user" "$data/server"
+}
+
+ssh_options=()
+set_ssh_options() {
+    ssh_options=(-q -F none -i "$work/user_key" -o "UserKnownHostsFile=$work/known_hosts" -o BatchMode=yes
+        -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20)
+}
+
+hash_of() {
+    sha256sum <"$1"
+}
+
+# transfer CIPHER FROM TO: one scp, timed
+transfer() {
+    local begin
+    begin=$(now_ms)
+    timeout 100 scp "${ssh_options[@]}" -P "$port" -c "$1" "$2" "$3" || return 1
+    elapsed=$(($(now_ms) - begin))
+}
+
+# The process that talks to a client before login: the listener's grandchild under the user sshd.
+find_sandboxed() {
+    local monitor
+    for monitor in $(pgrep -P "$sshd"); do
+        pgrep -P "$monitor" -u sshd && return
+    done
+    return 1
+}
+
+# A connection that stops after the version exchange leaves sshd's sandboxed process waiting.
+check_sandbox() {
+    local pid='' mode='' banner
+    exec 9<>"/dev/tcp/127.0.0.1/$port"
+    read -r -t 20 banner <&9 || true
+    printf 'SSH-2.0-stalled\r\n' >&9
+    for _ in {1..100}; do
+        pid=$(find_sandboxed) && mode=$(sed -n 's/^Seccomp:\t//p' "/proc/$pid/status") && [ "$mode" = 2 ] && break
+        sleep 0.1
+    done
+    exec 9>&-
+    if [ "$mode" = 2 ]; then
+        check OK "sandboxed sshd process before login: Seccomp: $mode (filter on), ${banner%$'\r'}"
+    else
+        check FAIL "sandboxed sshd process before login: Seccomp: ${mode:-process not found}"
+    fi
+}
+
+# ------------------------------------------------------------------ the two shows
+
+# report WHAT HASH-OF-FILE
+report() {
+    local text
+    text=$(printf '%-10s %-4s %3d MiB %4d MB/s  sha256 %.16s.. ' "$1" "$2" "$size" $((size * 1048576 / 1000 / elapsed)) "$4")
+    if [ "$3" = "$4" ]; then check OK "$text equal at both ends"; else check FAIL "$text differs"; fi
+}
+
+show_transfers() {
+    local cipher original
+    head -c "${size}M" /dev/urandom >"$data/file"
+    original=$(hash_of "$data/file")
+    check_sandbox
+    for cipher in aes128-cbc aes256-cbc aes128-ctr aes256-ctr; do
+        if transfer "$cipher" "$data/file" "$user@127.0.0.1:$data/server/file"; then
+            report "$cipher" up "$original" "$(hash_of "$data/server/file")"
+        else
+            check FAIL "$cipher up: scp failed"
+        fi
+        if transfer "$cipher" "$user@127.0.0.1:$data/server/file" "$data/back"; then
+            report "$cipher" down "$original" "$(hash_of "$data/back")"
+        else
+            check FAIL "$cipher down: scp failed"
+        fi
+        rm -f "$data/server/file" "$data/back"
+    done
+    check_status
+}
+
+check_status() {
+    local algorithm row driver count
+    [ -n "$tap" ] || {
+        echo
+        "$build/cryptoctl" status
+        echo
+    }
+    "$build/cryptoctl" status --json >"$data/status"
+    for algorithm in aes-128-cbc aes-256-cbc aes-128-ctr aes-256-ctr; do
+        row=$(jq -r --arg a "$algorithm" '.algorithms[] | select(.algorithm == $a and .backend == "afalg") |
+            "\(.operations) \(.driver)"' "$data/status")
+        count=${row%% *}
+        driver=${row#* }
+        if [ "${count:-0}" -gt 0 ] && grep -qxF "driver       : $driver" /proc/crypto; then
+            check OK "$algorithm: $count operations by the kernel's driver $driver"
+        else
+            check FAIL "$algorithm: not served by the kernel (operations: ${count:-0}, driver: ${driver:-none})"
+        fi
+    done
+}
+
+# disturb SIGNAL DIRECTION: the daemon gets SIGNAL while a file is on its way
+disturb() {
+    local signal=$1 direction=$2 from=$data/file to=$data/server/file target=$data/server/file before done_mib=0
+    before=$(operations aes-128-cbc)
+    from=$data/file to=$user@127.0.0.1:$target
+    if [ "$direction" = down ]; then
+        cp "$data/file" "$data/server/source"
+        target=$data/back
+        from=$user@127.0.0.1:$data/server/source to=$target
+    fi
+    # Slowed down to 8 MB/s (-l), so that there is a middle.
+    timeout 100 scp "${ssh_options[@]}" -P "$port" -c aes128-cbc -l 65536 "$from" "$to" &
+    shaper=$!
+    while kill -0 "$shaper" 2>/dev/null && [ "$done_mib" -lt $((size / 4)) ]; do
+        sleep 0.1
+        done_mib=$(($(stat -c %s "$target" 2>/dev/null || echo 0) / 1048576))
+    done
+    [ "$(operations aes-128-cbc)" -gt "$before" ] || check FAIL "SIG$signal, $direction: the daemon had no part in it"
+    signal_daemon "$signal"
+    done_mib=$(($(stat -c %s "$target" 2>/dev/null || echo 0) / 1048576))
+    if wait "$shaper" && [ "$(hash_of "$target")" = "$(hash_of "$data/file")" ] && [ "$done_mib" -lt "$size" ]; then
+        check OK "daemon gets SIG$signal after $done_mib of $size MiB $direction: the file is right"
+    else
+        check FAIL "daemon gets SIG$signal after $done_mib of $size MiB $direction"
+    fi
+    shaper=
+    rm -f "$target" "$data/server/source"
+}
+
+# login WHEN: a session must come about whatever the daemon does
+login() {
+    if [ "$(timeout 60 ssh "${ssh_options[@]}" -p "$port" -c aes128-ctr "$user@127.0.0.1" echo in </dev/null)" = in ]; then
+        check OK "login while the daemon is $1"
+    else
+        check FAIL "login while the daemon is $1"
+    fi
+}
+
+show_disturbances() {
+    local direction
+    head -c "${size}M" /dev/urandom >"$data/file"
+    for direction in up down; do
+        disturb STOP "$direction"
+        login stopped
+        signal_daemon CONT
+        disturb KILL "$direction"
+        wait "$daemon" 2>/dev/null || true
+        login killed
+        start_daemon
+    done
+}
+
+port=$(free_port)
+choose_user
+start_daemon
+write_sshd_config
+start_sshd
+set_ssh_options
+if [ -n "$disturb" ]; then show_disturbances; else show_transfers; fi
+
+if [ "$failed" -ne 0 ]; then
+    {
+        echo
+        echo "Something went wrong. The last lines of the logs:"
+        tail -n 15 "$work/cryptod.log" "$work/sshd.log"
+        echo "What to do: read the lines above; 'cryptoctl status' names the cause if the kernel's crypto is not usable;"
+        echo "'make check' runs the tests of each part."
+    } >&2
+    exit 1
+fi

@@ -1,0 +1,18 @@
+# What people call: demo, check, lint, bench, install. The work is in tools/.
+setup:
+	$(Q)tools/setup.sh
+
+demo:
+	$(Q)tools/demo.sh
+
+check:
+	$(Q)tools/check.sh
+
+lint:
+	$(Q)tools/setup.sh --all
+	$(Q)tools/lint.sh
+
+# For editors and clang-tidy; without running the compiler.
+compile_commands.json: FORCE
+	$(Q)$(MAKE) -s --no-print-directory -Bn V=1 all tests benches | tools/compile-commands.sh > $@
+
