@@ -78,9 +78,9 @@ static int keystream_consume(struct session *session, struct cryptod_stream *str
 
     while (n_done < n_bytes &&
            keystream_seek(session, index, keystream_here(stream)) == KEYSTREAM_HERE) {
-        r = keystream_fill(session, stream, keystream_here(stream));
+        r = keystream_await(session, index);
         if (r == 0)
-            r = keystream_await(session, index);
+            r = keystream_fill(session, stream, keystream_here(stream));
         if (r < 0)
             break;
         size_t n = keystream_use(session, index, out + n_done, in + n_done, n_bytes - n_done);

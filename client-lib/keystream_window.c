@@ -165,17 +165,23 @@ size_t keystream_use(struct session *session, uint32_t index, uint8_t *out, cons
     return n;
 }
 
+static bool window_is_last_in_use(const struct keystream_table *table,
+                                  const struct keystream_window *window)
+{
+    return window->n == 1 && table->pieces[window_slot(window, 0)].is_claimed;
+}
+
 uint32_t keystream_room(struct session *session, uint32_t index)
 {
     struct keystream_table *table = &session->keystream;
     struct keystream_window *window = &table->windows[index];
 
-    if (window->n > window->size / 2)
+    if (window->n > window->size / 2 && !window_is_last_in_use(table, window))
         return 0;
     window_collect_returning(session);
     uint32_t size = window->size == 0 ? 1 : 2 * (uint32_t)window->size;
     window->size = (uint8_t)(size < table->n_most ? size : table->n_most);
-    uint32_t room = (uint32_t)window->size - window->n;
+    uint32_t room = window->size > window->n ? (uint32_t)window->size - window->n : 0;
     uint32_t n_free = (uint32_t)__builtin_popcountll(table->free);
     return room < n_free ? room : n_free;
 }

@@ -253,7 +253,7 @@ Test(keystream, three_errors_end_the_lane_of_a_key)
 Test(keystream, a_deadline_at_every_piece)
 {
     for (uint32_t piece = 0; piece < 12; piece += 3) {
-        start(50);
+        start(400);
         step(N_SLOT);
         uint64_t timeouts = counters().timeouts;
         atomic_store(&fake.request_from, atomic_load(&fake.requests) + piece);
@@ -278,7 +278,7 @@ Test(keystream, a_deadline_at_every_piece)
 // A completion of another sequence is none.
 Test(keystream, a_wrong_sequence_is_not_done)
 {
-    start(50);
+    start(400);
     step(N_SLOT);
     step(N_SLOT);
     uint64_t timeouts = counters().timeouts;

@@ -130,7 +130,7 @@ Test(keystream_packets, trouble_at_every_request)
     static const int orders[] = {FAKE_REFUSE, FAKE_SILENT, FAKE_HANG_UP};
 
     for (uint32_t i = 0; i < 24; i++) {
-        start(50, 100);
+        start(400, 100);
         ssh_packets_enter_lane(&packets, 20000);
         send_many(10, 20000);
         uint64_t fallbacks = counters().fallbacks;
