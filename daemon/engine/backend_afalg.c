@@ -11,21 +11,14 @@
 #include "backend.h"
 
 #include <errno.h>
-#include <linux/if_alg.h>
-#include <linux/netlink.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "afalg_probe.h"
 #include "kcapi_adapter.h"
-#include "kernel.h"
-#include "proc_crypto.h"
 
-#define REQUEST_MAX 65536u // bytes; a larger send could wait for ever for room in the socket
-#define OPS_MAX     64u    // operation sockets of a key
+#define OPS_MAX 64u // operation sockets of a key
 
 struct backend {
     char *deny;
@@ -73,163 +66,10 @@ static void afalg_fini(struct backend *backend)
     free(backend);
 }
 
-// ---------------------------------------------------------------- probe
-
-static bool is_listed(const char *list, const char *name)
+static void afalg_ops_probe(struct backend *backend, enum algorithm_id algorithm,
+                            struct backend_probe *ret)
 {
-    const size_t n = strlen(name);
-
-    while (*list != '\0') {
-        size_t n_word = strcspn(list, " ");
-
-        if (n > 0 && n_word == n && memcmp(list, name, n) == 0)
-            return true;
-        list += n_word + strspn(list + n_word, " ");
-    }
-    return false;
-}
-
-// A row of the table says what an errno of one step means for people; %s is the errno's name.
-static void say_why(struct backend_probe *ret, int error, const char *what)
-{
-    const bool policy = error == -EPERM || error == -EACCES;
-    const char *name = strerrorname_np(-error);
-
-    ret->error = error;
-    (void)snprintf(ret->text, sizeof(ret->text),
-                   policy ? "%s is blocked by a security policy (%s)" : "%s (%s)", what,
-                   name ? name : "?");
-}
-
-static bool try_socket(struct backend_probe *ret, int *ret_fd)
-{
-    int fd = socket(AF_ALG, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-    if (fd >= 0) {
-        *ret_fd = fd;
-        return true;
-    }
-    if (errno == EAFNOSUPPORT)
-        say_why(ret, -errno, "the kernel has no AF_ALG");
-    else if (errno == EPERM || errno == EACCES)
-        say_why(ret, -errno, "AF_ALG");
-    else
-        say_why(ret, -errno, "AF_ALG sockets cannot be made");
-    return false;
-}
-
-static bool try_bind(struct backend_probe *ret, int fd, const char *name)
-{
-    struct sockaddr_alg address = {.salg_family = AF_ALG, .salg_type = "skcipher"};
-    char what[96];
-
-    (void)snprintf((char *)address.salg_name, sizeof(address.salg_name), "%s", name);
-    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
-        return true;
-    if (errno == EPERM || errno == EACCES)
-        (void)snprintf(what, sizeof(what), "AF_ALG with %s", name);
-    else
-        (void)snprintf(what, sizeof(what), "the kernel refuses %s", name);
-    say_why(ret, -errno, what);
-    return false;
-}
-
-static bool try_netlink(struct backend_probe *ret)
-{
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_CRYPTO);
-
-    if (fd >= 0) {
-        close(fd);
-        return true;
-    }
-    if (errno == EPROTONOSUPPORT)
-        say_why(ret, -errno, "the kernel's module crypto_user (NETLINK_CRYPTO) is missing");
-    else if (errno == EPERM || errno == EACCES)
-        say_why(ret, -errno, "NETLINK_CRYPTO");
-    else
-        say_why(ret, -errno, "NETLINK_CRYPTO sockets cannot be made");
-    return false;
-}
-
-// A request waits for ever for room if the kernel gives new sockets less than it needs.
-static bool try_buffer(struct backend_probe *ret)
-{
-    FILE *file = fopen("/proc/sys/net/core/wmem_default", "re");
-    unsigned long n_bytes;
-    bool small = file && fscanf(file, "%12lu", &n_bytes) == 1 && n_bytes < REQUEST_MAX;
-
-    if (file)
-        fclose(file);
-    if (!small)
-        return true;
-    ret->error = -ENOBUFS;
-    (void)snprintf(ret->text, sizeof(ret->text),
-                   "sysctl net.core.wmem_default is below %u: requests would block", REQUEST_MAX);
-    return false;
-}
-
-// Names the driver, while a bound socket holds it, and applies the deny list. What cannot be named
-// cannot be denied, so with a deny list it is not used either.
-static bool try_driver(const struct backend *backend, const struct algorithm_info *info,
-                       struct backend_probe *ret)
-{
-    struct proc_crypto_driver driver = {.name = ""};
-    char *text = NULL;
-    int r = proc_crypto_read(&text);
-
-    if (r == 0) // from 7.2 on AF_ALG takes synchronous drivers only
-        r = proc_crypto_find(text, info->kernel_name, kernel_is_from(7, 2), &driver);
-    free(text);
-    if (r < 0 && backend->deny[0] != '\0') {
-        ret->denied = true;
-        say_why(ret, r, "the driver's name is unknown, so the deny list cannot be kept");
-        return false;
-    }
-    (void)snprintf(ret->driver, sizeof(ret->driver), "%s", driver.name);
-    ret->hardware = driver.name[0] != '\0' && !proc_crypto_is_software(driver.name);
-    if (!is_listed(backend->deny, driver.name) && !is_listed(backend->deny, info->kernel_name))
-        return true;
-    ret->denied = true;
-    ret->error = -EKEYREJECTED;
-    (void)snprintf(ret->text, sizeof(ret->text), "on the list deny_drivers");
-    return false;
-}
-
-static bool try_key(const struct algorithm_info *info, struct backend_probe *ret)
-{
-    struct kcapi_handle *handle;
-    uint8_t key[ALGORITHM_KEY_MAX];
-    int r;
-
-    for (size_t i = 0; i < sizeof(key); i++)
-        key[i] = (uint8_t)(i * 37 + 1); // three different keys for DES-EDE3
-    r = kcapi_adapter_open(info, key, &handle);
-    if (r < 0) {
-        say_why(ret, r, "libkcapi cannot set a key");
-        return false;
-    }
-    kcapi_adapter_close(handle);
-    return true;
-}
-
-static void afalg_probe(struct backend *backend, enum algorithm_id algorithm,
-                        struct backend_probe *ret)
-{
-    const struct algorithm_info *info = algorithm_get(algorithm);
-    int fd = -1;
-
-    *ret = (struct backend_probe){.error = 0};
-    if (!info->kernel_name) {
-        ret->error = -EOPNOTSUPP;
-        (void)snprintf(ret->text, sizeof(ret->text), "not asked of the kernel");
-        return;
-    }
-    if (!try_socket(ret, &fd))
-        return;
-    if (try_bind(ret, fd, info->kernel_name) && try_netlink(ret) && try_buffer(ret) &&
-        try_driver(backend, info, ret))
-        (void)try_key(info, ret);
-    close(fd);
+    afalg_probe(algorithm_get(algorithm), backend->deny, ret);
 }
 
 // ---------------------------------------------------------------- keys
@@ -357,7 +197,7 @@ static int afalg_crypt(struct backend_key *key, bool encrypt,
 {
     int r;
 
-    if (n_bytes == 0 || n_bytes > REQUEST_MAX)
+    if (n_bytes == 0 || n_bytes > AFALG_REQUEST_MAX)
         return -EMSGSIZE;
     r = try_once(key, encrypt, iv, out, in, n_bytes);
     if (r < 0 && (out != in || r == -EBUSY))
@@ -378,7 +218,7 @@ const struct backend_ops backend_afalg_ops = {
     .name = "afalg",
     .init = afalg_init,
     .fini = afalg_fini,
-    .probe = afalg_probe,
+    .probe = afalg_ops_probe,
     .open = afalg_open,
     .crypt = afalg_crypt,
     .keystream = afalg_keystream,

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// What the kernel's crypto sockets can do for one algorithm on this machine, and if they cannot,
+// why. Before the sandbox: it reads /proc.
+#ifndef CRYPTOD_DAEMON_AFALG_PROBE_H
+#define CRYPTOD_DAEMON_AFALG_PROBE_H
+
+#include "backend.h"
+
+#define AFALG_REQUEST_MAX 65536u // bytes; a larger send could wait for ever for room in the socket
+
+// deny: names of drivers, or of the kernel's algorithms, separated by one space; they are not used.
+void afalg_probe(const struct algorithm_info *info, const char *deny, struct backend_probe *ret);
+
+#endif
