@@ -5,6 +5,7 @@
 #define CRYPTOD_TESTS_ENGINE_RIG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "message.h"
@@ -36,6 +37,9 @@ int engine_rig_wait(struct engine_rig *rig);
 
 // Closes the monitor's end, and asserts that the engine ends with status 0.
 void engine_rig_stop(struct engine_rig *rig);
+
+// Descriptors that it has open.
+size_t engine_rig_count_descriptors(const struct engine_rig *rig);
 
 // One message to the engine as front, and the next one from it (20 s at most).
 void engine_rig_send(struct engine_rig *rig, const struct message *m, const int *fds, size_t n_fds);

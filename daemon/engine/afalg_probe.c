@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the kernel's AF_ALG can do for an algorithm, and why not. Guarantees: no operation with a
-// driver on the deny list; each refusal is said in words. Must not know keys and requests of
-// sessions.
+// Guarantees: each cause that keeps AF_ALG from being used has a text of its own; the deny list is
+// applied before the first operation with a driver. Must not keep anything open.
 #include "afalg_probe.h"
 
 #include <errno.h>
@@ -31,48 +30,50 @@ static bool is_listed(const char *list, const char *name)
     return false;
 }
 
-// A row of the table says what an errno of one step means for people; %s is the errno's name.
-static void say_why(struct backend_probe *ret, int error, const char *what)
+static void say(struct backend_probe *ret, int error, const char *what)
 {
-    const bool policy = error == -EPERM || error == -EACCES;
     const char *name = strerrorname_np(-error);
 
     ret->error = error;
-    (void)snprintf(ret->text, sizeof(ret->text),
-                   policy ? "%s is blocked by a security policy (%s)" : "%s (%s)", what,
-                   name ? name : "?");
+    (void)snprintf(ret->text, sizeof(ret->text), "%s (%s)", what, name ? name : "?");
+}
+
+// The same, or, if the errno is a policy's, that the subject is blocked by one.
+static void say_or_blame_policy(struct backend_probe *ret, int error, const char *subject,
+                                const char *what)
+{
+    char text[96];
+
+    (void)snprintf(text, sizeof(text), "%s is blocked by a security policy", subject);
+    say(ret, error, error == -EPERM || error == -EACCES ? text : what);
 }
 
 static bool try_socket(struct backend_probe *ret, int *ret_fd)
 {
     int fd = socket(AF_ALG, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    if (fd >= 0) {
-        *ret_fd = fd;
-        return true;
+    if (fd < 0) {
+        say_or_blame_policy(ret, -errno, "AF_ALG",
+                            errno == EAFNOSUPPORT ? "the kernel has no AF_ALG"
+                                                  : "AF_ALG sockets cannot be made");
+        return false;
     }
-    if (errno == EAFNOSUPPORT)
-        say_why(ret, -errno, "the kernel has no AF_ALG");
-    else if (errno == EPERM || errno == EACCES)
-        say_why(ret, -errno, "AF_ALG");
-    else
-        say_why(ret, -errno, "AF_ALG sockets cannot be made");
-    return false;
+    *ret_fd = fd;
+    return true;
 }
 
 static bool try_bind(struct backend_probe *ret, int fd, const char *name)
 {
     struct sockaddr_alg address = {.salg_family = AF_ALG, .salg_type = "skcipher"};
-    char what[96];
+    char subject[48], what[48];
 
     (void)snprintf((char *)address.salg_name, sizeof(address.salg_name), "%s", name);
     if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
         return true;
-    if (errno == EPERM || errno == EACCES)
-        (void)snprintf(what, sizeof(what), "AF_ALG with %s", name);
-    else
-        (void)snprintf(what, sizeof(what), "the kernel refuses %s", name);
-    say_why(ret, -errno, what);
+    int error = -errno;
+    (void)snprintf(subject, sizeof(subject), "AF_ALG with %s", name);
+    (void)snprintf(what, sizeof(what), "the kernel refuses %s", name);
+    say_or_blame_policy(ret, error, subject, what);
     return false;
 }
 
@@ -80,29 +81,37 @@ static bool try_netlink(struct backend_probe *ret)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_CRYPTO);
 
-    if (fd >= 0) {
-        close(fd);
-        return true;
+    if (fd < 0) {
+        say_or_blame_policy(ret, -errno, "NETLINK_CRYPTO",
+                            errno == EPROTONOSUPPORT
+                                ? "the kernel's module crypto_user (NETLINK_CRYPTO) is missing"
+                                : "NETLINK_CRYPTO sockets cannot be made");
+        return false;
     }
-    if (errno == EPROTONOSUPPORT)
-        say_why(ret, -errno, "the kernel's module crypto_user (NETLINK_CRYPTO) is missing");
-    else if (errno == EPERM || errno == EACCES)
-        say_why(ret, -errno, "NETLINK_CRYPTO");
-    else
-        say_why(ret, -errno, "NETLINK_CRYPTO sockets cannot be made");
-    return false;
+    close(fd);
+    return true;
 }
 
-// A request waits for ever for room if the kernel gives new sockets less than it needs.
-static bool try_buffer(struct backend_probe *ret)
+// A request waits for ever for room if the kernel gives new sockets less than it needs. -1: it does
+// not say.
+static long read_buffer_size(void)
 {
     FILE *file = fopen("/proc/sys/net/core/wmem_default", "re");
-    unsigned long n_bytes;
-    bool small = file && fscanf(file, "%12lu", &n_bytes) == 1 && n_bytes < AFALG_REQUEST_MAX;
+    char line[32];
+    long n_bytes = -1;
 
+    if (file && fgets(line, sizeof(line), file))
+        n_bytes = strtol(line, NULL, 10);
     if (file)
         fclose(file);
-    if (!small)
+    return n_bytes;
+}
+
+static bool try_buffer(struct backend_probe *ret)
+{
+    const long n_bytes = read_buffer_size();
+
+    if (n_bytes < 0 || n_bytes >= (long)AFALG_REQUEST_MAX)
         return true;
     ret->error = -ENOBUFS;
     (void)snprintf(ret->text, sizeof(ret->text),
@@ -113,7 +122,7 @@ static bool try_buffer(struct backend_probe *ret)
 
 // Names the driver, while a bound socket holds it, and applies the deny list. What cannot be named
 // cannot be denied, so with a deny list it is not used either.
-static bool try_driver(const char *deny, const struct algorithm_info *info,
+static bool try_driver(const struct algorithm_info *info, const char *deny,
                        struct backend_probe *ret)
 {
     struct proc_crypto_driver driver = {.name = ""};
@@ -125,7 +134,7 @@ static bool try_driver(const char *deny, const struct algorithm_info *info,
     free(text);
     if (r < 0 && deny[0] != '\0') {
         ret->denied = true;
-        say_why(ret, r, "the driver's name is unknown, so the deny list cannot be kept");
+        say(ret, r, "the driver's name is unknown, so the deny list cannot be kept");
         return false;
     }
     (void)snprintf(ret->driver, sizeof(ret->driver), "%s", driver.name);
@@ -148,14 +157,14 @@ static bool try_key(const struct algorithm_info *info, struct backend_probe *ret
         key[i] = (uint8_t)(i * 37 + 1); // three different keys for DES-EDE3
     r = kcapi_adapter_open(info, key, &handle);
     if (r < 0) {
-        say_why(ret, r, "libkcapi cannot set a key");
+        say(ret, r, "libkcapi cannot set a key");
         return false;
     }
     kcapi_adapter_close(handle);
     return true;
 }
 
-void afalg_probe_run(const char *deny, const struct algorithm_info *info, struct backend_probe *ret)
+void afalg_probe(const struct algorithm_info *info, const char *deny, struct backend_probe *ret)
 {
     int fd = -1;
 
@@ -168,7 +177,7 @@ void afalg_probe_run(const char *deny, const struct algorithm_info *info, struct
     if (!try_socket(ret, &fd))
         return;
     if (try_bind(ret, fd, info->kernel_name) && try_netlink(ret) && try_buffer(ret) &&
-        try_driver(deny, info, ret))
+        try_driver(info, deny, ret))
         (void)try_key(info, ret);
     close(fd);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Finding out what AF_ALG can do. Part of backend "afalg" (backend_afalg.c).
+// What the kernel's crypto sockets can do for one algorithm on this machine, and if they cannot,
+// why. Before the sandbox: it reads /proc.
 #ifndef CRYPTOD_DAEMON_AFALG_PROBE_H
 #define CRYPTOD_DAEMON_AFALG_PROBE_H
 
@@ -7,9 +8,7 @@
 
 #define AFALG_REQUEST_MAX 65536u // bytes; a larger send could wait for ever for room in the socket
 
-// Binds info->kernel_name, names its driver, honours the list of names `deny` (one space between),
-// sets a key. Does no operation. The answer says what failed first.
-void afalg_probe_run(const char *deny, const struct algorithm_info *info,
-                     struct backend_probe *ret);
+// deny: names of drivers, or of the kernel's algorithms, separated by one space; they are not used.
+void afalg_probe(const struct algorithm_info *info, const char *deny, struct backend_probe *ret);
 
 #endif

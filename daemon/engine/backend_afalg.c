@@ -92,14 +92,14 @@ static const struct algorithm_info *ecb_info(enum algorithm_id algorithm)
     return NULL;
 }
 
-static void afalg_probe(struct backend *backend, enum algorithm_id algorithm,
-                        struct backend_probe *ret)
+static void afalg_ops_probe(struct backend *backend, enum algorithm_id algorithm,
+                            struct backend_probe *ret)
 {
     const struct algorithm_info *ecb = ecb_info(algorithm);
     struct backend_probe probe;
 
     backend->by_ecb[algorithm] = false;
-    afalg_probe_run(backend->deny, algorithm_get(algorithm), ret);
+    afalg_probe(algorithm_get(algorithm), backend->deny, ret);
     if (ret->error == 0) {
         ret->makes = BACKEND_MAKES_REQUESTS;
         if (algorithm_get(algorithm)->mode == ALGORITHM_CTR)
@@ -108,7 +108,7 @@ static void afalg_probe(struct backend *backend, enum algorithm_id algorithm,
     }
     if (!ecb)
         return;
-    afalg_probe_run(backend->deny, ecb, &probe);
+    afalg_probe(ecb, backend->deny, &probe);
     if (probe.error < 0)
         return; // what is wrong with CTR itself says more
     probe.makes = BACKEND_MAKES_KEYSTREAM;
@@ -283,7 +283,7 @@ const struct backend_ops backend_afalg_ops = {
     .name = "afalg",
     .init = afalg_init,
     .fini = afalg_fini,
-    .probe = afalg_probe,
+    .probe = afalg_ops_probe,
     .open = afalg_open,
     .crypt = afalg_crypt,
     .keystream = afalg_keystream,

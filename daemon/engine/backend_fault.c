@@ -91,8 +91,8 @@ static void pause_for(time_t seconds, long nanoseconds)
 {
     struct timespec left = {.tv_sec = seconds, .tv_nsec = nanoseconds};
 
-    while (nanosleep(&left, &left) < 0 && errno == EINTR)
-        continue;
+    while (nanosleep(&left, &left) < 0 && errno == EINTR) {
+    }
 }
 
 static void hang(void)

@@ -21,12 +21,14 @@ static bool is_dead(const struct channel *channel)
 // checked.
 static void copy_request(const struct shm_map *map, uint32_t sequence, struct shm_request *ret)
 {
-    const volatile uint64_t *from = (const volatile void *)shm_request(map, sequence);
-    uint64_t words[sizeof(*ret) / sizeof(uint64_t)];
+    const volatile uint8_t *from = (const volatile uint8_t *)shm_request(map, sequence);
+    uint8_t *to = (uint8_t *)ret;
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        words[i] = from[i];
-    memcpy(ret, words, sizeof(*ret));
+    for (size_t i = 0; i < sizeof(*ret); i += sizeof(uint64_t)) {
+        uint64_t word = *(const volatile uint64_t *)(const volatile void *)(from + i);
+
+        memcpy(to + i, &word, sizeof(word));
+    }
 }
 
 static bool is_zero(const uint8_t *bytes, size_t n)

@@ -27,7 +27,6 @@ static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *
 static int parse_item(struct fault_spec *spec, const char *name, const char *value)
 {
     uint64_t number;
-    int r = 0;
 
     if (strcmp(name, "error_after") == 0)
         return parse_number(value, 0, FAULT_NEVER - 1, &spec->error_after);
@@ -38,7 +37,8 @@ static int parse_item(struct fault_spec *spec, const char *name, const char *val
     if (strcmp(name, "hang_after") == 0)
         return parse_number(value, 0, FAULT_NEVER - 1, &spec->hang_after);
     if (strcmp(name, "delay_ms") == 0) {
-        r = parse_number(value, 0, FAULT_DELAY_MAX_MS, &number);
+        int r = parse_number(value, 0, FAULT_DELAY_MAX_MS, &number);
+
         if (r == 0)
             spec->delay_ms = (uint32_t)number;
         return r;

@@ -2,15 +2,21 @@
 // Guarantees: a release that cannot be read counts as old. Must not know what the answer is for.
 #include "kernel.h"
 
-#include <stdio.h>
+#include <ctype.h>
+#include <stdlib.h>
 #include <sys/utsname.h>
 
 bool kernel_release_is_from(const char *release, unsigned major, unsigned minor)
 {
-    unsigned have_major, have_minor;
+    unsigned long have_major, have_minor;
+    char *end;
 
-    if (sscanf(release, "%3u.%3u", &have_major, &have_minor) != 2)
+    if (!isdigit((unsigned char)*release))
         return false;
+    have_major = strtoul(release, &end, 10);
+    if (*end != '.' || !isdigit((unsigned char)end[1]))
+        return false;
+    have_minor = strtoul(end + 1, NULL, 10);
     return have_major > major || (have_major == major && have_minor >= minor);
 }
 

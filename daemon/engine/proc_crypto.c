@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROC_CRYPTO_MAX (1024u * 1024) // bytes; a kernel with everything has some 200 KiB
+#define PROC_CRYPTO_MAX ((size_t)1024 * 1024) // bytes; a kernel with everything has some 200 KiB
 
 struct entry {
     char name[64];
@@ -77,10 +77,12 @@ static void read_line(struct entry *entry, const char *line, size_t n)
 
     if (!colon)
         return;
-    for (n_key = (size_t)(colon - line); n_key > 0 && line[n_key - 1] == ' '; n_key--)
-        continue;
-    for (value = colon + 1; value < end && *value == ' '; value++)
-        continue;
+    n_key = (size_t)(colon - line);
+    while (n_key > 0 && line[n_key - 1] == ' ')
+        n_key--;
+    value = colon + 1;
+    while (value < end && *value == ' ')
+        value++;
     n_value = (size_t)(end - value);
     if (is_text(line, n_key, "name"))
         copy_text(entry->name, sizeof(entry->name), value, n_value);

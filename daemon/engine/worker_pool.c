@@ -12,7 +12,7 @@
 #include "channel.h"
 #include "worker_impl.h"
 
-#define WORKER_STACK (256u * 1024) // bytes; OpenSSL and libkcapi need a few KiB
+#define WORKER_STACK ((size_t)256 * 1024) // bytes; OpenSSL and libkcapi need a few KiB
 
 static void worker_on_wake(evutil_socket_t fd, short what, void *arg)
 {

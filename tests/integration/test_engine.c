@@ -6,16 +6,11 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "packet.h"
 #include "reference.h"
 #include "role.h"
 
@@ -134,7 +129,7 @@ Test(engine, does_nothing_while_idle)
     before = count_switches(rig.pid);
     pause_ms(500);
     cr_expect_eq(count_switches(rig.pid), before);
-    clients[2].bell = open("/dev/null", O_RDONLY);
+    clients[2].bell = -1;
     for (uint32_t i = 0; i < 3; i++)
         engine_client_close(&clients[i]);
     engine_rig_stop(&rig);
@@ -186,179 +181,22 @@ Test(engine, keeps_channels_apart)
     engine_rig_stop(&rig);
 }
 
-static size_t count_descriptors(pid_t pid)
-{
-    char path[64];
-    size_t n = 0;
-
-    snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-    DIR *directory = opendir(path);
-    cr_assert_not_null(directory);
-    while (readdir(directory))
-        n++;
-    closedir(directory);
-    return n;
-}
-
 Test(engine, gives_back_what_channels_took)
 {
     struct engine_client client;
     size_t before;
 
     start();
-    before = count_descriptors(rig.pid);
+    before = engine_rig_count_descriptors(&rig);
     for (uint32_t i = 0; i < 100; i++) {
         open_client(&client, i);
         expect_works(&client);
         engine_client_close(&client);
     }
     // The last bell's end of file comes before the descriptor's number is free.
-    for (int i = 0; i < 1000 && count_descriptors(rig.pid) != before; i++)
+    for (int i = 0; i < 1000 && engine_rig_count_descriptors(&rig) != before; i++)
         pause_ms(10);
-    cr_expect_eq(count_descriptors(rig.pid), before);
-    engine_rig_stop(&rig);
-}
-
-// ---------------------------------------------------------------- refusals
-
-Test(engine, keeps_its_limits)
-{
-    struct engine_client clients[9], refused;
-
-    start();
-    cr_expect_eq(engine_client_open(&refused, &rig, 100, 8, 16), MESSAGE_REASON_LIMIT);
-    for (uint32_t i = 0; i < 8; i++)
-        cr_assert_eq(engine_client_open(&clients[i], &rig, i, 4, 16), MESSAGE_OK);
-    cr_expect_eq(engine_client_open(&refused, &rig, 100, 4, 16), MESSAGE_REASON_LIMIT);
-    engine_client_close(&clients[3]);
-    cr_expect_eq(engine_client_open(&clients[3], &rig, 2, 4, 16), MESSAGE_REASON_MALFORMED,
-                 "a number twice");
-    cr_expect_eq(engine_client_open(&clients[3], &rig, 100, 4, 16), MESSAGE_OK);
-    for (uint32_t i = 0; i < 8; i++)
-        engine_client_close(&clients[i]);
-    engine_rig_stop(&rig);
-}
-
-// The client's table of streams may have more places than it may use.
-Test(engine, keeps_the_limit_of_streams)
-{
-    struct engine_client client;
-
-    start();
-    cr_assert_eq(engine_client_open(&client, &rig, 1, 4, 32), MESSAGE_OK);
-    for (uint32_t i = 0; i < 16; i++)
-        cr_expect_eq(engine_client_open_stream(&client, 31 - i, ALGORITHM_AES_128_CTR, key),
-                     MESSAGE_OK);
-    cr_expect_eq(engine_client_open_stream(&client, 0, ALGORITHM_AES_128_CTR, key),
-                 MESSAGE_REASON_LIMIT);
-    engine_client_close_stream(&client, 20);
-    cr_expect_eq(engine_client_open_stream(&client, 0, ALGORITHM_AES_128_CTR, key), MESSAGE_OK);
-    engine_client_close(&client);
-    engine_rig_stop(&rig);
-}
-
-static uint32_t try_descriptors(int memory, int bell)
-{
-    struct message m = {.type = MESSAGE_CHANNEL_ADD, .serial = 77};
-    const int fds[2] = {memory, bell};
-
-    m.u.channel_add =
-        (struct message_channel_add){.channel = 9, .uid = 1, .n_slots = 2, .n_streams = 2};
-    engine_rig_send(&rig, &m, fds, 2);
-    engine_rig_receive(&rig, &m);
-    cr_assert_eq(m.type, MESSAGE_CHANNEL_REPLY);
-    return m.u.channel.reason;
-}
-
-// Front has checked all that, but the engine does not rely on it.
-Test(engine, checks_descriptors_again)
-{
-    struct engine_client client;
-    struct shm_map map;
-    int memory, unsealed, bells[2], null = open("/dev/null", O_RDWR);
-    size_t before;
-
-    start();
-    before = count_descriptors(rig.pid);
-    cr_assert_eq(shm_create(2, 2, &map, &memory), 0);
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, bells), 0);
-    unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING);
-    cr_assert_eq(ftruncate(unsealed, (off_t)shm_size(2)), 0);
-    cr_expect_eq(try_descriptors(unsealed, bells[1]), MESSAGE_REASON_MEMORY);
-    cr_expect_eq(try_descriptors(null, bells[1]), MESSAGE_REASON_MEMORY);
-    cr_expect_eq(try_descriptors(bells[0], bells[1]), MESSAGE_REASON_MEMORY);
-    cr_expect_eq(try_descriptors(memory, null), MESSAGE_REASON_BELL);
-    cr_expect_eq(try_descriptors(memory, memory), MESSAGE_REASON_BELL);
-    open_client(&client, 1);
-    expect_works(&client);
-    cr_expect_eq(count_descriptors(rig.pid), before + 1, "only the bell of this client");
-    engine_client_close(&client);
-    engine_rig_stop(&rig);
-}
-
-Test(engine, checks_streams)
-{
-    struct engine_client client, other = {.rig = &rig, .channel = 12345};
-
-    start();
-    open_client(&client, 1);
-    cr_expect_eq(engine_client_open_stream(&client, 0, ALGORITHM_AES_128_CBC, key),
-                 MESSAGE_REASON_MALFORMED);
-    cr_expect_eq(engine_client_open_stream(&client, 16, ALGORITHM_AES_128_CBC, key),
-                 MESSAGE_REASON_MALFORMED);
-    cr_expect_eq(engine_client_open_stream(&client, 1, ALGORITHM_COUNT, key),
-                 MESSAGE_REASON_ALGORITHM);
-    cr_expect_eq(engine_client_open_stream(&client, 1, UINT32_MAX, key), MESSAGE_REASON_ALGORITHM);
-    other.map = client.map;
-    cr_expect_eq(engine_client_open_stream(&client, 1, ALGORITHM_AES_128_CBC, key), MESSAGE_OK);
-    engine_client_close_stream(&client, 1);
-    engine_client_close_stream(&client, 1);
-    engine_client_close_stream(&client, 99);
-    engine_client_close_stream(&other, 0);
-    cr_expect_eq(engine_client_open_stream(&client, 1, ALGORITHM_AES_256_CTR, key), MESSAGE_OK);
-    engine_client_expect_right(&client, 1, ALGORITHM_AES_256_CTR, key, true, 77);
-    expect_works(&client);
-    engine_client_close(&client);
-    engine_rig_stop(&rig);
-}
-
-Test(engine, says_that_a_backend_refuses_a_key)
-{
-    struct engine_client client;
-
-    start_with_fault("open_error,algorithm=aes-256-cbc");
-    open_client(&client, 1);
-    cr_expect_eq(engine_client_open_stream(&client, 1, ALGORITHM_AES_256_CBC, key),
-                 MESSAGE_REASON_ENGINE);
-    expect_works(&client);
-    engine_client_close(&client);
-    engine_rig_stop(&rig);
-}
-
-Test(engine, reports_a_client_that_breaks_the_rules)
-{
-    struct engine_client good, bad;
-    struct message m;
-
-    start();
-    open_client(&good, 1);
-    open_client(&bad, 2);
-    expect_works(&bad);
-    struct shm_request request = make_request(&bad);
-    request.stream = 1000;
-    engine_client_submit(&bad, &request);
-    engine_rig_receive(&rig, &m);
-    cr_expect_eq(m.type, MESSAGE_CHANNEL_FAULT);
-    cr_expect_eq(m.u.channel.channel, 2);
-    cr_expect_eq(m.u.channel.reason, MESSAGE_REASON_MALFORMED);
-    expect_works(&good);
-    // Front answers it with a removal, of a channel that the engine does not know any more.
-    engine_client_close(&bad);
-    expect_works(&good);
-    open_client(&bad, 3);
-    expect_works(&bad);
-    engine_client_close(&bad);
-    engine_client_close(&good);
+    cr_expect_eq(engine_rig_count_descriptors(&rig), before);
     engine_rig_stop(&rig);
 }
 
@@ -467,124 +305,4 @@ Test(engine, does_not_wait_for_a_front_that_does_not_read)
     }
     engine_client_close(&client);
     engine_rig_stop(&rig);
-}
-
-// ---------------------------------------------------------------- the monitor
-
-static void expect_pong(uint64_t serial)
-{
-    struct message m = {.type = MESSAGE_PING, .serial = serial};
-    int fds[MESSAGE_FDS_MAX];
-
-    cr_assert_eq(packet_send(rig.monitor, &m, NULL, 0), 0);
-    cr_assert_eq(packet_recv(rig.monitor, MESSAGE_ROLE_TO_MONITOR, &m, fds), 0);
-    cr_expect_eq(m.type, MESSAGE_PONG);
-    cr_expect_eq(m.serial, serial);
-}
-
-Test(engine, answers_pings)
-{
-    start();
-    for (uint64_t i = 1; i < 10; i++)
-        expect_pong(i * 1000);
-    engine_rig_stop(&rig);
-}
-
-Test(engine, takes_a_new_configuration)
-{
-    struct message m = {.type = MESSAGE_ROLE_CONFIG};
-    struct engine_client client;
-
-    start();
-    open_client(&client, 1);
-    m.u.role_config = engine_rig_config();
-    m.u.role_config.offload = CONFIG_OFFLOAD_OFF;
-    cr_assert_eq(packet_send(rig.monitor, &m, NULL, 0), 0);
-    engine_rig_receive(&rig, &m);
-    cr_assert_eq(m.type, MESSAGE_ENGINE_OFFER);
-    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++)
-        cr_expect_eq(m.u.engine_offer.offer[a].lanes, 0);
-    cr_expect_eq(engine_client_open_stream(&client, 1, ALGORITHM_AES_128_CBC, key),
-                 MESSAGE_REASON_ALGORITHM);
-    expect_works(&client); // what is open stays open
-    engine_client_close(&client);
-    engine_rig_stop(&rig);
-}
-
-// One worker never comes back: the other serves, the main loop answers, and the end is not held up.
-Test(engine, lives_with_a_worker_that_hangs)
-{
-    struct engine_client hangs, others[4];
-    struct status status;
-
-    start_with_fault("hang_after=0,algorithm=aes-256-cbc");
-    cr_assert_eq(engine_client_open(&hangs, &rig, 1, 1, 1), MESSAGE_OK);
-    cr_assert_eq(engine_client_open_stream(&hangs, 0, ALGORITHM_AES_256_CBC, key), MESSAGE_OK);
-    struct shm_request request = make_request(&hangs);
-    engine_client_submit(&hangs, &request);
-    pause_ms(100);
-    // Of two channels each worker gets one, so that at least two of these four have the one that
-    // works.
-    for (uint32_t i = 0; i < 4; i++)
-        open_client(&others[i], 2 + i);
-    uint32_t n_served = 0;
-    for (uint32_t i = 0; i < 4; i++) {
-        request = make_request(&others[i]);
-        engine_client_submit(&others[i], &request);
-    }
-    pause_ms(500);
-    for (uint32_t i = 0; i < 4; i++)
-        n_served += atomic_load(&shm_done(&others[i].map, 0)->sequence) == 1;
-    cr_expect_geq(n_served, 2);
-    expect_pong(1);
-    get_status(&status);
-    cr_expect_eq(status.n_channels, 5);
-    engine_rig_stop(&rig);
-}
-
-// ---------------------------------------------------------------- the end
-
-static void expect_exit(int expected)
-{
-    int status = engine_rig_wait(&rig);
-
-    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == expected, "status %#x", (unsigned)status);
-}
-
-Test(engine, ends_with_its_front)
-{
-    start();
-    close(rig.front);
-    expect_exit(0);
-}
-
-Test(engine, ends_at_a_message_that_front_must_not_send)
-{
-    const struct message m = {.type = MESSAGE_HELLO};
-
-    start();
-    engine_rig_send(&rig, &m, (const int[]){0, 1}, 2);
-    expect_exit(1);
-}
-
-Test(engine, ends_with_channels_and_requests_under_way)
-{
-    struct engine_client client;
-
-    start_with_fault("delay_ms=50");
-    open_client(&client, 1);
-    for (int i = 0; i < 4; i++) {
-        struct shm_request request = make_request(&client);
-        engine_client_submit(&client, &request);
-    }
-    engine_rig_stop(&rig);
-}
-
-Test(engine, does_not_start_without_orders)
-{
-    struct message_role_config config = engine_rig_config();
-
-    config.uid = 0;
-    engine_rig_launch(&rig, &config);
-    expect_exit(1);
 }

@@ -4,12 +4,9 @@
 #include "engine_rig.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "reference.h"
@@ -52,20 +49,6 @@ static void get_rows(struct message_status_algorithm ret[ALGORITHM_COUNT],
     } while (m.type != MESSAGE_STATUS_END);
 }
 
-static size_t count_descriptors(void)
-{
-    char path[64];
-    size_t n = 0;
-
-    snprintf(path, sizeof(path), "/proc/%d/fd", rig.pid);
-    DIR *directory = opendir(path);
-    cr_assert_not_null(directory);
-    while (readdir(directory))
-        n++;
-    closedir(directory);
-    return n;
-}
-
 Test(afalg_engine, serves_every_algorithm_from_its_sandbox)
 {
     struct message_status_algorithm rows[ALGORITHM_COUNT];
@@ -102,20 +85,20 @@ Test(afalg_engine, gives_back_sockets_of_keys)
 
     start("");
     cr_assert_eq(engine_client_open(&client, &rig, 1, 4, 16), MESSAGE_OK);
-    before = count_descriptors();
+    before = engine_rig_count_descriptors(&rig);
     for (int round = 0; round < 3; round++) {
         for (uint32_t stream = 0; stream < 16; stream++) {
             cr_assert_eq(engine_client_open_stream(&client, stream, ALGORITHM_AES_128_CTR, key),
                          MESSAGE_OK);
             engine_client_expect_right(&client, stream, ALGORITHM_AES_128_CTR, key, true, 1000);
         }
-        cr_expect_eq(count_descriptors(), before + 16 * 4);
+        cr_expect_eq(engine_rig_count_descriptors(&rig), before + 16 * 4);
         for (uint32_t stream = 0; stream < 16; stream++)
             engine_client_close_stream(&client, stream);
         // An answer to this comes after all of those were handled.
         cr_assert_eq(engine_client_open_stream(&client, 0, ALGORITHM_COUNT, key),
                      MESSAGE_REASON_ALGORITHM);
-        cr_expect_eq(count_descriptors(), before);
+        cr_expect_eq(engine_rig_count_descriptors(&rig), before);
     }
     engine_client_close(&client);
     engine_rig_stop(&rig);

@@ -92,7 +92,7 @@ void confined_assert_killed(int status, const char *what)
 
 void confined_wait_state(pid_t pid, char state)
 {
-    const struct timespec pause = {0, 5 * 1000 * 1000};
+    const struct timespec pause = {0, 5000000};
     char path[64], text[256];
     bool reached = false;
 

@@ -104,7 +104,7 @@ int inmate_push_sizes(struct inmate *inmate, enum cryptod_algorithm algorithm,
 int inmate_push_until_request(struct inmate *inmate, enum cryptod_algorithm algorithm,
                               cryptod_stream *stream)
 {
-    const struct timespec pause = {0, 10 * 1000 * 1000};
+    const struct timespec pause = {0, 10000000};
     struct cryptod_counters before, now;
 
     cryptod_counters_get(&before);

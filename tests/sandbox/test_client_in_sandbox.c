@@ -119,7 +119,7 @@ static int request_body(struct inmate *inmate)
 
 static void request_check(const struct cryptod_counters *counters)
 {
-    cr_assert(counters->request_operations > 7 * INMATE_N_SIZES, "%llu",
+    cr_assert(counters->request_operations > 7ull * INMATE_N_SIZES, "%llu",
               (unsigned long long)counters->request_operations);
     cr_assert(counters->request_bytes > 7ull * INMATE_SIZES_LAST);
 }

@@ -25,7 +25,7 @@ static int bulk_body(struct inmate *inmate)
     if (inmate_stream_new(CRYPTOD_AES_128_CBC, &stream) != 0)
         return 1;
     for (int i = 0; i < 60; i++) {
-        const struct timespec pause = {0, 2 * 1000 * 1000};
+        const struct timespec pause = {0, 2000000};
 
         if (inmate_push(inmate, CRYPTOD_AES_128_CBC, stream, 32784) != 0)
             return 1;

@@ -120,11 +120,11 @@ static int heap_try(void)
 {
     static void *pieces[4096];
     void *big = malloc(16 << 20);
+    void *bigger = realloc(big, 64 << 20);
+    const bool have = big && bigger;
 
-    CONFINED_STEP(big);
-    big = realloc(big, 64 << 20);
-    CONFINED_STEP(big);
-    free(big);
+    free(bigger ? bigger : big);
+    CONFINED_STEP(have);
     for (size_t i = 0; i < 4096; i++) {
         pieces[i] = malloc(1000);
         CONFINED_STEP(pieces[i]);

@@ -171,3 +171,32 @@ void ring_pool_wait_faults(struct ring_pool *pool, uint32_t n)
         nanosleep(&pause, NULL);
     cr_assert_eq(atomic_load(&pool->n_faults), n);
 }
+
+void ring_client_open_two(struct ring_client *client, uint8_t key[ALGORITHM_KEY_MAX])
+{
+    ring_fill(key, ALGORITHM_KEY_MAX, 11);
+    ring_client_open(client, 0, ALGORITHM_AES_128_CBC, key);
+    ring_client_open(client, 1, ALGORITHM_AES_256_CTR, key);
+}
+
+void ring_client_expect_right(struct ring_client *client, uint32_t stream,
+                              enum algorithm_id algorithm, const uint8_t *key, bool encrypt,
+                              uint32_t n_bytes)
+{
+    struct shm_request request = ring_client_make(client, stream, encrypt, n_bytes);
+    uint8_t *slot = shm_data(&client->map, client->sequence);
+    static uint8_t want[SHM_SLOT_SIZE];
+
+    ring_fill(request.iv, sizeof(request.iv), client->sequence);
+    ring_fill(slot, n_bytes, client->sequence + 1);
+    reference_crypt(algorithm, key, request.iv, encrypt, want, slot, n_bytes);
+    ring_client_submit(client, &request);
+    cr_expect_eq(ring_client_wait(client, request.sequence), 0);
+    cr_expect_eq(memcmp(slot, want, n_bytes), 0, "request %u: wrong bytes", request.sequence);
+}
+
+void ring_client_expect_works(struct ring_client *client, const uint8_t *key)
+{
+    ring_client_expect_right(client, 0, ALGORITHM_AES_128_CBC, key, true, 4096);
+    ring_client_expect_right(client, 1, ALGORITHM_AES_256_CTR, key, true, 4095);
+}

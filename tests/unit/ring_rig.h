@@ -57,6 +57,16 @@ void ring_client_publish(struct ring_client *client, uint32_t submitted);
 int ring_client_wait(struct ring_client *client, uint32_t sequence);
 bool ring_client_is_done(const struct ring_client *client, uint32_t sequence);
 
+// Opens stream 0 for aes-128-cbc and stream 1 for aes-256-ctr, with one key.
+void ring_client_open_two(struct ring_client *client, uint8_t ret_key[ALGORITHM_KEY_MAX]);
+
+// Sends one request and compares what comes back with OpenSSL's; or one through each of the two
+// streams.
+void ring_client_expect_right(struct ring_client *client, uint32_t stream,
+                              enum algorithm_id algorithm, const uint8_t *key, bool encrypt,
+                              uint32_t n_bytes);
+void ring_client_expect_works(struct ring_client *client, const uint8_t *key);
+
 // Waits (20 s at most) until the engine has found n channels at fault in all.
 void ring_pool_wait_faults(struct ring_pool *pool, uint32_t n);
 
