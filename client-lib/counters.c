@@ -14,6 +14,7 @@ void counters_reset(void)
     atomic_store_explicit(&counters_process.keystream_bytes, 0, memory_order_relaxed);
     atomic_store_explicit(&counters_process.fallbacks, 0, memory_order_relaxed);
     atomic_store_explicit(&counters_process.timeouts, 0, memory_order_relaxed);
+    atomic_store_explicit(&counters_process.lane_changes, 0, memory_order_relaxed);
 }
 
 void cryptod_counters_get(struct cryptod_counters *ret)

@@ -13,6 +13,7 @@ struct counters {
     _Atomic uint64_t keystream_bytes;
     _Atomic uint64_t fallbacks;
     _Atomic uint64_t timeouts;
+    _Atomic uint64_t lane_changes;
 };
 
 extern struct counters counters_process;

@@ -137,7 +137,7 @@ int keystream_await(struct session *session, uint32_t index)
 
     if (piece->is_claimed)
         return 0;
-    int r = ring_wait(session, slot);
+    int r = ring_wait(session, slot, 0); // a piece takes longer than a spin may
     if (r < 0)
         return r;
     if (ring_result(session, slot) != 0)

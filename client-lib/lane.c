@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "session.h"
+#include "clock.h"
+#include "counters.h"
 #include "cryptod.h"
 #include "keystream.h"
 #include "message.h"
@@ -28,6 +30,13 @@ struct lane_call {
     size_t n_bytes;
     size_t n_done;     // by the lane, and by software before it
     size_t n_software; // bytes after these that are for software in any case
+    bool is_open;      // the lane, whatever it did
+};
+
+struct lane_choice {
+    enum cryptod_lane lane; // SOFTWARE: none
+    bool is_young;          // not bulk yet
+    bool is_now;            // this call is for the lane
 };
 
 // The request lane has whole blocks only; CTR may be in the middle of one.
@@ -47,34 +56,31 @@ static size_t lane_whole(const struct cryptod_stream *stream, size_t n_bytes)
                : (n_bytes - head) / stream->info->n_cipher_block * stream->info->n_cipher_block;
 }
 
-static bool lane_is_bulk(const struct cryptod_stream *stream, uint32_t threshold)
-{
-    return stream->n_bulk >= (uint64_t)threshold << stream->refusals;
-}
-
-// The lane that the stream may get with this key, CRYPTOD_LANE_SOFTWARE if none; *ret_now: whether
-// a call of n_bytes is for it.
-static enum cryptod_lane lane_pick(const struct cryptod_stream *stream, size_t n_bytes,
-                                   bool *ret_now)
+// The lane that the stream may get with this key, and whether a call of n_bytes is for it.
+static struct lane_choice lane_choose(const struct cryptod_stream *stream, size_t n_bytes)
 {
     const struct algorithm_info *info = stream->info;
+    struct lane_choice choice = {.lane = CRYPTOD_LANE_SOFTWARE};
     uint32_t least, threshold;
+    bool fits = true;
 
     if (stream->is_settled)
-        return CRYPTOD_LANE_SOFTWARE;
+        return choice;
     if (info->mode != ALGORITHM_CBC &&
         session_offers_lane(info->id, MESSAGE_LANE_KEYSTREAM, &least, &threshold)) {
-        *ret_now = lane_is_bulk(stream, threshold) &&
-                   (info->mode == ALGORITHM_CTR || packet_guess_bytes(&stream->guess) > 0);
-        return CRYPTOD_LANE_KEYSTREAM;
-    }
-    if (info->mode != ALGORITHM_CHACHA &&
-        session_offers_lane(info->id, MESSAGE_LANE_REQUEST, &least, &threshold)) {
+        choice.lane = CRYPTOD_LANE_KEYSTREAM;
+        fits = info->mode == ALGORITHM_CTR || packet_guess_bytes(&stream->guess) > 0;
+    } else if (info->mode != ALGORITHM_CHACHA &&
+               session_offers_lane(info->id, MESSAGE_LANE_REQUEST, &least, &threshold)) {
         size_t whole = lane_whole(stream, n_bytes);
-        *ret_now = lane_is_bulk(stream, threshold) && whole > 0 && whole >= least;
-        return CRYPTOD_LANE_REQUEST;
+        choice.lane = CRYPTOD_LANE_REQUEST;
+        fits = whole > 0 && whole >= least;
+    } else {
+        return choice;
     }
-    return CRYPTOD_LANE_SOFTWARE;
+    choice.is_young = stream->n_bulk < (uint64_t)threshold << stream->refusals;
+    choice.is_now = !choice.is_young && fits && lane_cost_allows(&stream->cost);
+    return choice;
 }
 
 static void lane_settle(struct session *session, struct cryptod_stream *stream)
@@ -179,7 +185,8 @@ static int lane_try(enum cryptod_lane lane, struct cryptod_stream *stream, struc
 
     if (!session)
         return 0;
-    if (ring_is_ready(session) && lane_is_open(session, stream)) {
+    call->is_open = ring_is_ready(session) && lane_is_open(session, stream);
+    if (call->is_open) {
         if (lane == CRYPTOD_LANE_KEYSTREAM)
             lane_keystream(session, stream, call);
         else
@@ -189,37 +196,61 @@ static int lane_try(enum cryptod_lane lane, struct cryptod_stream *stream, struc
     return r;
 }
 
+static int lane_run(enum cryptod_lane lane, struct cryptod_stream *stream, struct lane_call *call)
+{
+    int r = lane != CRYPTOD_LANE_SOFTWARE ? lane_try(lane, stream, call) : 0;
+
+    if (r < 0)
+        return r;
+    return stream_crypt_software(stream, call->out + call->n_done, call->in + call->n_done,
+                                 call->n_software);
+}
+
+// The running cost, of streams that may have a lane.
+static void lane_note(struct cryptod_stream *stream, const struct lane_call *call,
+                      uint64_t started_ns)
+{
+    uint64_t ns = started_ns != 0 ? clock_now_ns() - started_ns : 0;
+
+    if (!lane_cost_note(&stream->cost, call->is_open, call->n_done + call->n_software, ns))
+        return;
+    slot_let_go(&stream->lease);
+    counters_add(&counters_process.lane_changes, 1);
+}
+
 int lane_crypt(struct cryptod_stream *stream, uint8_t *out, const uint8_t *in, size_t n_bytes,
                size_t *ret_n)
 {
     struct lane_call call = {.out = out, .in = in, .n_bytes = n_bytes, .n_software = n_bytes};
-    bool now = false;
-    enum cryptod_lane lane = lane_pick(stream, n_bytes, &now);
-    int r = 0;
+    struct lane_choice choice = lane_choose(stream, n_bytes);
+    uint64_t started_ns = 0;
 
-    if (lane != CRYPTOD_LANE_SOFTWARE && call.n_software > LANE_LOOK_AGAIN)
-        call.n_software = LANE_LOOK_AGAIN;
-    if (now)
-        r = lane_try(lane, stream, &call);
-    if (r == 0)
-        r = stream_crypt_software(stream, out + call.n_done, in + call.n_done, call.n_software);
-    if (r == 0)
-        *ret_n = call.n_done + call.n_software;
-    return r;
+    if (choice.lane != CRYPTOD_LANE_SOFTWARE) {
+        if (call.n_software > LANE_LOOK_AGAIN)
+            call.n_software = LANE_LOOK_AGAIN;
+        if (lane_cost_wants_clock(&stream->cost, choice.is_young, n_bytes))
+            started_ns = clock_now_ns();
+    }
+    int r = lane_run(choice.is_now ? choice.lane : CRYPTOD_LANE_SOFTWARE, stream, &call);
+    if (r < 0)
+        return r;
+    if (choice.lane != CRYPTOD_LANE_SOFTWARE)
+        lane_note(stream, &call, started_ns);
+    *ret_n = call.n_done + call.n_software;
+    return 0;
 }
 
 enum cryptod_lane cryptod_stream_lane(const cryptod_stream *stream)
 {
-    bool now = false;
-    enum cryptod_lane lane = lane_pick(stream, SIZE_MAX, &now);
+    struct lane_choice choice = lane_choose(stream, SIZE_MAX);
 
-    if (!stream->has_key || !now)
+    if (!stream->has_key || !choice.is_now)
         return CRYPTOD_LANE_SOFTWARE;
     struct session *session = session_acquire();
     if (!session) // another thread has it just now
-        return slot_peek(session_slots(), &stream->lease) == SLOT_OPEN ? lane
+        return slot_peek(session_slots(), &stream->lease) == SLOT_OPEN ? choice.lane
                                                                        : CRYPTOD_LANE_SOFTWARE;
     bool open = ring_is_ready(session) && slot_look(session, &stream->lease) == SLOT_OPEN;
     session_release(session);
-    return open ? lane : CRYPTOD_LANE_SOFTWARE;
+    return open ? choice.lane : CRYPTOD_LANE_SOFTWARE;
 }

@@ -111,10 +111,10 @@ static int ring_sleep(const struct session *session, uint32_t slot)
     }
 }
 
-int ring_wait(const struct session *session, uint32_t slot)
+int ring_wait(const struct session *session, uint32_t slot, uint32_t n_spins)
 {
     for (uint32_t i = 0; !ring_is_done(session, slot); i++) {
-        if (i >= session->spins) {
+        if (i >= n_spins) {
             int r = ring_sleep(session, slot);
             return r == -EAGAIN ? -ETIMEDOUT : r;
         }

@@ -26,9 +26,9 @@ int ring_publish(struct session *session);
 bool ring_is_done(const struct session *session, uint32_t slot);
 int32_t ring_result(const struct session *session, uint32_t slot);
 
-// Waits until the slot's last request is done: spins, then sleeps. 0, -ETIMEDOUT, or what a lost
-// channel says.
-int ring_wait(const struct session *session, uint32_t slot);
+// Waits until the slot's last request is done: looks n_spins times, then sleeps. 0, -ETIMEDOUT, or
+// what a lost channel says.
+int ring_wait(const struct session *session, uint32_t slot, uint32_t n_spins);
 
 // After any trouble: counts it; nothing is published until the requests of these slots
 // (RING_SLOT_BIT) are done. error -EIO: the engine's word, the channel is well; -ETIMEDOUT: a

@@ -248,6 +248,8 @@ void session_release(struct session *c)
                               memory_order_relaxed);
         atomic_store_explicit(&header->fallbacks, counters_read(&counters_process.fallbacks),
                               memory_order_relaxed);
+        atomic_store_explicit(&header->lane_changes, counters_read(&counters_process.lane_changes),
+                              memory_order_relaxed);
     } else {
         shm_unmap(&c->map);
     }

@@ -93,6 +93,7 @@ int cryptod_stream_init(cryptod_stream *stream, const uint8_t *key, const uint8_
         stream->n_bulk = 0;
         stream->is_settled = false;
         stream->errors = 0;
+        stream->cost = (struct lane_cost){.phase = LANE_PHASE_START};
     }
     if (key || encrypt != stream->encrypt)
         stream->must_rekey = true; // another key schedule

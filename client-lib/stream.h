@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "algorithm.h"
+#include "lane_cost.h"
 #include "packet_guess.h"
 #include "slot.h"
 #include "software.h"
@@ -23,6 +24,7 @@ struct cryptod_stream {
     uint8_t refusals; // in a row, over keys: each doubles the bytes before the next question
     uint8_t errors;   // in a row, of the engine
     struct slot_lease lease;
+    struct lane_cost cost;
     uint64_t n_bulk;           // bytes since the key was set
     uint64_t position;         // CTR, ChaCha20: bytes since the IV was set
     uint64_t n_inits;          // times that the IV was set

@@ -72,7 +72,7 @@ static int submit_collect(struct session *session, struct submit_job *job,
     uint32_t slot = submit_slot(session, flight->n);
     uint32_t n_bytes = flight->pieces[slot].n_bytes;
 
-    int r = ring_wait(session, slot);
+    int r = ring_wait(session, slot, session->spins);
     if (r < 0)
         return r;
     if (ring_result(session, slot) != 0)

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// The running cost of a lane. See lane_cost.h.
+#include "lane_cost.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (1024 * KIB)
+
+#define N_CALL_LEAST (4 * KIB) // smaller calls are not worth a look at the clock
+
+#define N_RIDE       (16 * MIB)
+#define N_RIDE_DOUBT (1 * MIB) // a new lane, or one that has lost once
+#define N_LANE       (1 * MIB)
+#define N_SOFTWARE   (256 * KIB)
+#define N_KNOWN      (32 * KIB) // less says nothing
+
+#define N_SOFTWARE_MOST (1 * MIB) // without calls that can be timed
+#define N_AWAY          (64 * MIB)
+#define AWAY_SHIFT_MOST 8u // four times as long each time, up to 16 GiB
+#define LOSSES_MOST     2u
+
+static void sample_add(struct lane_sample *sample, uint64_t n_bytes, uint64_t ns)
+{
+    if (ns == 0)
+        return;
+    sample->ns += ns;
+    sample->n_bytes += n_bytes;
+}
+
+bool lane_cost_loses(const struct lane_sample *lane, const struct lane_sample *software)
+{
+    if (lane->n_bytes < N_KNOWN || software->n_bytes < N_KNOWN)
+        return false;
+    return (double)lane->ns * (double)software->n_bytes * 10 >=
+           (double)software->ns * (double)lane->n_bytes * 11;
+}
+
+bool lane_cost_allows(const struct lane_cost *cost)
+{
+    return cost->phase != LANE_PHASE_SOFTWARE && cost->phase != LANE_PHASE_AWAY;
+}
+
+bool lane_cost_wants_clock(const struct lane_cost *cost, bool is_young, uint64_t n_bytes)
+{
+    if (n_bytes < N_CALL_LEAST)
+        return false;
+    switch (cost->phase) {
+    case LANE_PHASE_START: // the first call finds everything cold
+        return is_young && cost->n_bytes > 0 && cost->software.n_bytes < N_SOFTWARE;
+    case LANE_PHASE_LANE:
+    case LANE_PHASE_SOFTWARE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void cost_enter(struct lane_cost *cost, enum lane_phase phase)
+{
+    cost->phase = (uint8_t)phase;
+    cost->n_bytes = 0;
+    if (phase == LANE_PHASE_LANE)
+        cost->lane = (struct lane_sample){.ns = 0};
+    if (phase == LANE_PHASE_SOFTWARE)
+        cost->software = (struct lane_sample){.ns = 0};
+}
+
+static uint64_t cost_away(const struct lane_cost *cost)
+{
+    unsigned shift = 2u * (cost->n_left - 1u);
+
+    return N_AWAY << (shift < AWAY_SHIFT_MOST ? shift : AWAY_SHIFT_MOST);
+}
+
+// A lane that has not been timed since it was opened, or has lost once, is looked at soon.
+static uint64_t cost_ride(const struct lane_cost *cost)
+{
+    return cost->lane.n_bytes == 0 || cost->n_losses > 0 ? N_RIDE_DOUBT : N_RIDE;
+}
+
+// Both were timed just now. true: away.
+static bool cost_judge(struct lane_cost *cost)
+{
+    if (!lane_cost_loses(&cost->lane, &cost->software)) {
+        cost->n_losses = 0;
+    } else if (++cost->n_losses >= LOSSES_MOST) {
+        cost->n_losses = 0;
+        if (cost->n_left < UINT8_MAX)
+            cost->n_left++;
+        cost_enter(cost, LANE_PHASE_AWAY);
+        return true;
+    }
+    cost_enter(cost, LANE_PHASE_RIDE);
+    return false;
+}
+
+bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes, uint64_t ns)
+{
+    cost->n_bytes += n_bytes;
+    switch (cost->phase) {
+    case LANE_PHASE_START:
+        if (is_open)
+            cost_enter(cost, LANE_PHASE_RIDE);
+        else
+            sample_add(&cost->software, n_bytes, ns);
+        return false;
+    case LANE_PHASE_RIDE:
+        if (cost->software.n_bytes >= N_KNOWN && cost->n_bytes >= cost_ride(cost))
+            cost_enter(cost, LANE_PHASE_LANE);
+        return false;
+    case LANE_PHASE_LANE:
+        if (is_open)
+            sample_add(&cost->lane, n_bytes, ns);
+        if (cost->lane.n_bytes < N_LANE)
+            return false;
+        if (lane_cost_loses(&cost->lane, &cost->software)) {
+            cost_enter(cost, LANE_PHASE_SOFTWARE);
+            return false;
+        }
+        return cost_judge(cost);
+    case LANE_PHASE_SOFTWARE:
+        sample_add(&cost->software, n_bytes, ns);
+        return (cost->software.n_bytes >= N_SOFTWARE || cost->n_bytes >= N_SOFTWARE_MOST) &&
+               cost_judge(cost);
+    default: // LANE_PHASE_AWAY
+        if (cost->n_bytes >= cost_away(cost)) {
+            cost->lane = (struct lane_sample){.ns = 0};
+            cost_enter(cost, LANE_PHASE_RIDE);
+        }
+        return false;
+    }
+}

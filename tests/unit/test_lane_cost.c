@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// client-lib/lane_cost.c: when a lane is timed, left and tried again.
+#include <criterion/criterion.h>
+
+#include "lane_cost.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (1024 * KIB)
+#define N   (32 * KIB) // bytes a call
+
+TestSuite(lane_cost, .timeout = 30);
+
+static struct lane_cost cost;
+static uint64_t lane_ns, software_ns;                // a call
+static uint64_t n_lane, n_software, n_timed, n_left; // bytes, times
+
+static void call(bool is_open, uint64_t n_bytes)
+{
+    bool allowed = lane_cost_allows(&cost) && is_open;
+    bool timed = lane_cost_wants_clock(&cost, !is_open, n_bytes);
+    uint64_t ns = !timed ? 0 : allowed ? lane_ns : software_ns;
+
+    n_timed += timed ? n_bytes : 0;
+    *(allowed ? &n_lane : &n_software) += n_bytes;
+    n_left += lane_cost_note(&cost, allowed, n_bytes, ns);
+}
+
+static void calls(bool is_open, uint64_t total, uint64_t n_bytes)
+{
+    for (uint64_t done = 0; done < total; done += n_bytes)
+        call(is_open, n_bytes);
+}
+
+static void start(uint64_t lane, uint64_t software)
+{
+    lane_ns = lane;
+    software_ns = software;
+    calls(false, 128 * KIB, N);
+    n_lane = n_software = n_timed = n_left = 0;
+}
+
+Test(lane_cost, ten_percent)
+{
+    struct lane_sample lane = {.ns = 1099, .n_bytes = 64 * KIB},
+                       software = {.ns = 2000, .n_bytes = 128 * KIB};
+
+    cr_assert_not(lane_cost_loses(&lane, &software));
+    lane.ns = 1100;
+    cr_assert(lane_cost_loses(&lane, &software));
+    software.n_bytes = 16 * KIB; // too little to know
+    cr_assert_not(lane_cost_loses(&lane, &software));
+    software = (struct lane_sample){.ns = 0};
+    cr_assert_not(lane_cost_loses(&lane, &software));
+}
+
+// A lane that wins is timed for one MiB in 17 and is never left; software is not tried again.
+Test(lane_cost, a_good_lane_is_kept)
+{
+    start(1000, 1050);
+    calls(true, 1024 * MIB, N);
+    cr_assert_eq(n_left, 0);
+    cr_assert_eq(n_software, 0);
+    cr_assert_leq(n_timed, 62 * MIB);
+    cr_assert_geq(n_timed, 55 * MIB);
+}
+
+Test(lane_cost, a_bad_lane_is_left_soon_and_tried_ever_more_rarely)
+{
+    start(1200, 1000);
+    calls(true, 6 * MIB, N);
+    cr_assert_eq(n_left, 1);
+    cr_assert_lt(n_lane, 5 * MIB);
+    calls(true, 64 * MIB, N);
+    cr_assert(lane_cost_allows(&cost));
+    calls(true, 1000 * MIB, N);
+    cr_assert_eq(n_left, 3); // away for 64, 256 and 1024 MiB
+    calls(true, 6000 * MIB, N);
+    cr_assert_eq(n_left, 5);
+    cr_assert_leq(n_lane, 21 * MIB);
+    cr_assert_lt(n_timed, 25 * MIB);
+}
+
+Test(lane_cost, the_time_away_has_an_end)
+{
+    start(1200, 1000);
+    for (int i = 0; i < 12; i++) {
+        uint64_t left = n_left;
+        for (uint64_t n = 0; n_left == left; n += N) {
+            cr_assert_lt(n, 17 * 1024 * MIB);
+            call(true, N);
+        }
+    }
+    cr_assert_eq(n_left, 12);
+}
+
+// The first judgement was of another day: software is slow now too.
+Test(lane_cost, software_is_timed_afresh)
+{
+    start(3000, 1000);
+    software_ns = 3000;
+    calls(true, 200 * MIB, N);
+    cr_assert_eq(n_left, 0);
+    cr_assert_eq(n_software, 256 * KIB);
+}
+
+Test(lane_cost, one_loss_is_forgiven)
+{
+    start(3000, 1000);
+    while (cost.n_losses == 0)
+        call(true, N);
+    lane_ns = 900;
+    calls(true, 200 * MIB, N);
+    cr_assert_eq(n_left, 0);
+    cr_assert_eq(cost.n_losses, 0);
+}
+
+// Without a reference from the beginning nothing is judged, or timed.
+Test(lane_cost, a_lane_from_the_first_byte)
+{
+    lane_ns = 3000;
+    software_ns = 1000;
+    calls(true, 100 * MIB, N);
+    cr_assert_eq(n_left + n_software + n_timed, 0);
+}
+
+Test(lane_cost, small_calls_are_never_timed)
+{
+    calls(false, 128 * KIB, 4095);
+    calls(true, 100 * MIB, 4095);
+    cr_assert_eq(n_timed, 0);
+    // Nor do they keep a stream in software that was to be timed there.
+    cost = (struct lane_cost){.phase = LANE_PHASE_START};
+    start(1200, 1000);
+    while (cost.phase != LANE_PHASE_SOFTWARE)
+        call(true, N);
+    calls(true, 2 * MIB, 1000);
+    cr_assert(lane_cost_allows(&cost));
+}
