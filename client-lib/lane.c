@@ -115,9 +115,7 @@ static bool lane_is_open(struct session *session, struct cryptod_stream *stream)
 
 static void lane_judge(struct session *session, struct cryptod_stream *stream, int result)
 {
-    if (result == 0)
-        stream->errors = 0;
-    else if (result == -EIO && ++stream->errors >= LANE_ERRORS_MAX)
+    if (result == -EIO && ++stream->errors >= LANE_ERRORS_MAX)
         lane_settle(session, stream);
 }
 
@@ -139,6 +137,8 @@ static size_t lane_submit(struct session *session, struct cryptod_stream *stream
     stream_place(stream, stream->position / info->n_cipher_block, job.iv);
     int r = submit_run(session, &job);
     size_t n_done = n_bytes - job.n_bytes;
+    if (r == 0)
+        stream->errors = 0;
     if (n_done > 0) {
         if (info->mode == ALGORITHM_CBC)
             memcpy(stream->chain, job.iv, sizeof stream->chain);
@@ -173,8 +173,9 @@ static void lane_keystream(struct session *session, struct cryptod_stream *strea
                             &n_software);
 
     call->n_software = r == 0 ? n_software : call->n_bytes - call->n_done;
-    if (r < 0 || call->n_done > 0)
-        lane_judge(session, stream, r);
+    if (call->n_done > 0)
+        stream->errors = 0;
+    lane_judge(session, stream, r);
 }
 
 // 0, with nothing done if the lane is not to be had just now; -EIO: OpenSSL failed.

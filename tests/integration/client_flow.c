@@ -112,6 +112,13 @@ struct cryptod_counters client_counters(void)
     return counters;
 }
 
+uint64_t client_lane_bytes(void)
+{
+    struct cryptod_counters counters = client_counters();
+
+    return counters.request_bytes + counters.keystream_bytes;
+}
+
 size_t client_count_descriptors(pid_t pid)
 {
     char path[64];

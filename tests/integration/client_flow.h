@@ -10,6 +10,9 @@
 // Configuration for tests that count: a deadline that even a busy machine keeps.
 #define CLIENT_PATIENT "lanes.deadline_ms=10000\n"
 
+// Without memory for keystream CTR is in the request lane, as CBC is.
+#define CLIENT_REQUESTS_ONLY "limits.slots_per_channel=4\n"
+
 #define CLIENT_FLOW_MOST (640u * 1024u) // bytes a step
 
 struct client_flow {
@@ -42,6 +45,9 @@ void client_flow_enter_lane(struct client_flow *flow);
 void client_flow_run(struct client_flow *flow, size_t n);
 
 struct cryptod_counters client_counters(void);
+
+// Bytes of this process by any lane but software.
+uint64_t client_lane_bytes(void);
 
 // Open descriptors of a process.
 size_t client_count_descriptors(pid_t pid);

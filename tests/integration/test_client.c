@@ -34,7 +34,7 @@ ParameterizedTestParameters(client, every_size)
 
 ParameterizedTest(uint32_t *id, client, every_size)
 {
-    fixture_start(&fixture, CLIENT_PATIENT);
+    fixture_start(&fixture, CLIENT_PATIENT CLIENT_REQUESTS_ONLY);
     cr_assert_eq(cryptod_open(NULL, 5000), 0);
     for (int encrypt = 0; encrypt <= 1; encrypt++) {
         struct client_flow flow;
@@ -60,7 +60,7 @@ ParameterizedTest(uint32_t *id, client, every_size)
 
 Test(client, ivs_keys_and_copies_in_the_lane)
 {
-    fixture_start(&fixture, CLIENT_PATIENT);
+    fixture_start(&fixture, CLIENT_PATIENT CLIENT_REQUESTS_ONLY);
     cr_assert_eq(cryptod_open(NULL, 5000), 0);
     for (uint32_t id = 0; id < ALGORITHM_CHACHA20; id += 3) {
         struct client_flow flow;
@@ -149,7 +149,7 @@ Test(client, status_knows_what_was_done)
     struct cryptod_status *status;
     struct client_flow flow;
 
-    fixture_start(&fixture, CLIENT_PATIENT);
+    fixture_start(&fixture, CLIENT_PATIENT CLIENT_REQUESTS_ONLY);
     cr_assert_eq(cryptod_open(NULL, 5000), 0);
     client_flow_init(&flow, ALGORITHM_AES_256_CTR, true);
     client_flow_enter_lane(&flow);

@@ -56,7 +56,7 @@ ParameterizedTestParameters(client_keystream, every_size)
 
 ParameterizedTest(uint32_t *id, client_keystream, every_size)
 {
-    start(NULL);
+    start(CLIENT_PATIENT);
     for (int encrypt = 0; encrypt <= 1; encrypt++) {
         struct client_flow flow;
         enter(&flow, *id, encrypt);
@@ -85,7 +85,7 @@ Test(client_keystream, calls_of_sixteen_bytes)
 {
     struct client_flow flow;
 
-    start("lanes.request_min=4K");
+    start(CLIENT_PATIENT "lanes.request_min=4K");
     enter(&flow, ALGORITHM_AES_128_CTR, true);
     client_flow_step(&flow, N_SLOT);
     struct cryptod_counters before = client_counters();
@@ -102,7 +102,7 @@ Test(client_keystream, ivs_at_every_byte_around_borders)
 {
     struct client_flow flow;
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     enter(&flow, ALGORITHM_AES_256_CTR, false);
     for (size_t before = 0; before <= 33; before++) {
         client_flow_restart(&flow, false);
@@ -133,7 +133,7 @@ Test(client_keystream, counters_that_carry)
     struct client_flow flow;
     uint8_t iv[16];
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     enter(&flow, ALGORITHM_AES_192_CTR, true);
     for (int n_ones = 2; n_ones <= 16; n_ones++) {
         for (size_t blocks_before = 1; blocks_before < 40000; blocks_before *= 3) {
@@ -157,7 +157,7 @@ Test(client_keystream, rekeys_and_copies)
 {
     struct client_flow flow;
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     enter(&flow, ALGORITHM_AES_128_CTR, true);
     for (int i = 0; i < 40; i++) {
         client_flow_restart(&flow, true);
@@ -196,7 +196,7 @@ Test(client_keystream, several_streams)
 {
     struct client_flow flows[6];
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     for (uint32_t i = 0; i < 6; i++)
         client_flow_init(&flows[i], i % 2 == 0 ? ALGORITHM_AES_128_CTR : ALGORITHM_AES_256_CBC, i);
     for (uint32_t i = 0; i < 6; i++)
@@ -218,7 +218,7 @@ Test(client_keystream, idle)
 {
     struct client_flow flow;
 
-    start("lanes.idle_s=1");
+    start(CLIENT_PATIENT "lanes.idle_s=1");
     enter(&flow, ALGORITHM_AES_128_CTR, true);
     for (int round = 0; round < 3; round++) {
         client_flow_run(&flow, 40);
@@ -238,7 +238,7 @@ Test(client_keystream, a_limit_of_four_slots)
 {
     struct client_flow flow;
 
-    start("limits.slots_per_channel=4");
+    start(CLIENT_PATIENT CLIENT_REQUESTS_ONLY);
     client_flow_init(&flow, ALGORITHM_AES_128_CTR, true);
     client_flow_enter_lane(&flow);
     cr_assert_eq(cryptod_stream_lane(flow.stream), CRYPTOD_LANE_REQUEST);
@@ -255,7 +255,7 @@ Test(client_keystream, packets_of_any_length)
 {
     struct ssh_packets packets;
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     for (int encrypt = 0; encrypt <= 1; encrypt++) {
         ssh_packets_init(&packets, encrypt ? 3 : UINT32_MAX - 600ull, encrypt);
         ssh_packets_enter_lane(&packets, 32784);
@@ -289,7 +289,7 @@ Test(client_keystream, a_plain_chacha_stream_stays_in_software)
 {
     struct client_flow flow;
 
-    start(NULL);
+    start(CLIENT_PATIENT);
     client_flow_init(&flow, ALGORITHM_CHACHA20, true);
     client_flow_run(&flow, 100);
     cr_assert_eq(cryptod_stream_lane(flow.stream), CRYPTOD_LANE_SOFTWARE);
