@@ -81,8 +81,8 @@ int inmate_push_sizes(struct inmate *inmate, enum cryptod_algorithm algorithm,
 #define INMATE_N_SIZES    11
 #define INMATE_SIZES_LAST 400000u
 
-// Pushes 4096 bytes at a time until the daemon has done one more request. 0 or 1.
-int inmate_push_until_request(struct inmate *inmate, enum cryptod_algorithm algorithm,
-                              cryptod_stream *stream);
+// Pushes 4096 bytes at a time until the daemon has done a part of them. 0 or 1.
+int inmate_push_until_lane(struct inmate *inmate, enum cryptod_algorithm algorithm,
+                           cryptod_stream *stream);
 
 #endif

@@ -106,7 +106,7 @@ static int request_body(struct inmate *inmate)
             continue;
         CONFINED_STEP(cryptod_offers(algorithm));
         if (inmate_stream_new(algorithm, &stream) != 0 ||
-            inmate_push_until_request(inmate, algorithm, stream) != 0 ||
+            inmate_push_until_lane(inmate, algorithm, stream) != 0 ||
             inmate_push_sizes(inmate, algorithm, stream) != 0)
             return 1;
         CONFINED_STEP(cryptod_stream_lane(stream) == CRYPTOD_LANE_REQUEST);
@@ -126,8 +126,40 @@ static void request_check(const struct cryptod_counters *counters)
 
 Test(client_in_sandbox, request_lane)
 {
-    fixture_start(&daemon_fixture, NULL);
+    fixture_start(&daemon_fixture, "limits.slots_per_channel=4\n"); // no memory for keystream
     inmate_run_versions(0, request_body, NULL, request_check);
+}
+
+// ---------------------------------------------------------------- the keystream lane
+
+static int keystream_body(struct inmate *inmate)
+{
+    for (int i = CRYPTOD_AES_128_CTR; i <= CRYPTOD_AES_256_CTR; i++) {
+        enum cryptod_algorithm algorithm = (enum cryptod_algorithm)i;
+        cryptod_stream *stream;
+
+        if (inmate_stream_new(algorithm, &stream) != 0 ||
+            inmate_push_until_lane(inmate, algorithm, stream) != 0 ||
+            inmate_push_sizes(inmate, algorithm, stream) != 0)
+            return 1;
+        CONFINED_STEP(cryptod_stream_lane(stream) == CRYPTOD_LANE_KEYSTREAM);
+        if (copies_try(algorithm) != 0)
+            return 1;
+        cryptod_stream_free(stream);
+    }
+    return 0;
+}
+
+static void keystream_check(const struct cryptod_counters *counters)
+{
+    cr_assert(counters->request_operations == 0 && counters->fallbacks == 0);
+    cr_assert(counters->keystream_bytes > 3ull * INMATE_SIZES_LAST);
+}
+
+Test(client_in_sandbox, keystream_lane)
+{
+    fixture_start(&daemon_fixture, NULL);
+    inmate_run_versions(0, keystream_body, NULL, keystream_check);
 }
 
 // Closing after the sandbox, in the middle of a stream and with streams that the daemon has keys
@@ -138,8 +170,8 @@ static int close_body(struct inmate *inmate)
 
     if (inmate_stream_new(CRYPTOD_AES_128_CBC, &cbc) != 0 ||
         inmate_stream_new(CRYPTOD_AES_256_CTR, &ctr) != 0 ||
-        inmate_push_until_request(inmate, CRYPTOD_AES_128_CBC, cbc) != 0 ||
-        inmate_push_until_request(inmate, CRYPTOD_AES_256_CTR, ctr) != 0)
+        inmate_push_until_lane(inmate, CRYPTOD_AES_128_CBC, cbc) != 0 ||
+        inmate_push_until_lane(inmate, CRYPTOD_AES_256_CTR, ctr) != 0)
         return 1;
     cryptod_close();
     CONFINED_STEP(!cryptod_offers(CRYPTOD_AES_128_CBC));
@@ -155,7 +187,8 @@ static int close_body(struct inmate *inmate)
 
 static void close_check(const struct cryptod_counters *counters)
 {
-    cr_assert(counters->request_operations >= 2 && counters->timeouts == 0);
+    cr_assert(counters->request_operations >= 1 && counters->timeouts == 0);
+    cr_assert(counters->keystream_bytes > 0);
 }
 
 Test(client_in_sandbox, closing_the_channel)
@@ -170,7 +203,7 @@ static int numbers_body(struct inmate *inmate)
     cryptod_stream *first, *second;
 
     if (inmate_stream_new(CRYPTOD_AES_128_CBC, &first) != 0 ||
-        inmate_push_until_request(inmate, CRYPTOD_AES_128_CBC, first) != 0 ||
+        inmate_push_until_lane(inmate, CRYPTOD_AES_128_CBC, first) != 0 ||
         inmate_stream_new(CRYPTOD_AES_192_CBC, &second) != 0)
         return 1;
     for (int i = 0; i < 20; i++)
@@ -182,14 +215,19 @@ static int numbers_body(struct inmate *inmate)
         return 1;
     cryptod_stream_free(second);
     if (inmate_stream_new(CRYPTOD_AES_256_CBC, &second) != 0 ||
-        inmate_push_until_request(inmate, CRYPTOD_AES_256_CBC, second) != 0)
+        inmate_push_until_lane(inmate, CRYPTOD_AES_256_CBC, second) != 0)
         return 1;
     cryptod_stream_free(second);
     return 0;
 }
 
+static void numbers_check(const struct cryptod_counters *counters)
+{
+    cr_assert(counters->request_operations >= 2 && counters->timeouts == 0);
+}
+
 Test(client_in_sandbox, more_streams_than_numbers)
 {
     fixture_start(&daemon_fixture, "limits.streams_per_channel=1\n");
-    inmate_run_versions(0, numbers_body, NULL, close_check);
+    inmate_run_versions(0, numbers_body, NULL, numbers_check);
 }

@@ -78,7 +78,7 @@ static int meeting_body(struct inmate *inmate)
     cryptod_stream *stream, *other;
 
     if (inmate_stream_new(CRYPTOD_AES_256_CTR, &stream) != 0 ||
-        inmate_push_until_request(inmate, CRYPTOD_AES_256_CTR, stream) != 0)
+        inmate_push_until_lane(inmate, CRYPTOD_AES_256_CTR, stream) != 0)
         return 1;
     inmate_meet(inmate);
     if (inmate_push_sizes(inmate, CRYPTOD_AES_256_CTR, stream) != 0)
@@ -167,13 +167,13 @@ static int comeback_body(struct inmate *inmate)
     cryptod_stream *stream;
 
     if (inmate_stream_new(CRYPTOD_AES_128_CBC, &stream) != 0 ||
-        inmate_push_until_request(inmate, CRYPTOD_AES_128_CBC, stream) != 0)
+        inmate_push_until_lane(inmate, CRYPTOD_AES_128_CBC, stream) != 0)
         return 1;
     inmate_meet(inmate);
     if (inmate_push(inmate, CRYPTOD_AES_128_CBC, stream, 65536) != 0)
         return 1;
     inmate_meet(inmate);
-    if (inmate_push_until_request(inmate, CRYPTOD_AES_128_CBC, stream) != 0)
+    if (inmate_push_until_lane(inmate, CRYPTOD_AES_128_CBC, stream) != 0)
         return 1;
     cryptod_stream_free(stream);
     return 0;
@@ -192,7 +192,7 @@ static int waiting_body(struct inmate *inmate)
     cryptod_stream *stream;
 
     if (inmate_stream_new(CRYPTOD_AES_128_CBC, &stream) != 0 ||
-        inmate_push_until_request(inmate, CRYPTOD_AES_128_CBC, stream) != 0)
+        inmate_push_until_lane(inmate, CRYPTOD_AES_128_CBC, stream) != 0)
         return 1;
     inmate_meet(inmate);
     inmate_signal(inmate);
