@@ -10,7 +10,7 @@
 // Configuration for tests that count: a deadline that even a busy machine keeps.
 #define CLIENT_PATIENT "lanes.deadline_ms=10000\n"
 
-#define CLIENT_FLOW_MOST (640u * 1024u) // bytes a step
+#define CLIENT_FLOW_MOST ((size_t)640 * 1024) // bytes a step
 
 struct client_flow {
     const struct algorithm_info *info;
