@@ -11,10 +11,11 @@
 
 #include "worker_impl.h"
 
-#define SPIN_LOOKS     32 // looks at the rings between two at the clock
-#define SPIN_SKIP_MAX  63 // sleeps without spinning, after spinning has not helped for long
-#define LOOP_FOR_EVENT (EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
-#define LOOP_FOR_LOOK  (EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY)
+#define SPIN_LOOKS       32 // looks at the rings between two at the clock
+#define SPIN_SKIP_MAX    63 // sleeps without spinning, after spinning has not helped for long
+#define RUNS_UNHEARD_MAX 4
+#define LOOP_FOR_EVENT   (EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
+#define LOOP_FOR_LOOK    (EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY)
 
 // ---------------------------------------------------------------- seats
 
@@ -248,6 +249,7 @@ void *worker_main(void *arg)
 {
     struct worker *worker = arg;
     struct worker_pool *pool = worker->pool;
+    unsigned n_unheard = 0; // requests run since the bells were last listened to
     char name[16];
 
     (void)snprintf(name, sizeof(name), "worker-%u", worker->index);
@@ -255,12 +257,16 @@ void *worker_main(void *arg)
     while (!atomic_load(&pool->stop)) {
         worker_collect(worker);
         if (worker_run_one(worker)) {
-            // More waits, perhaps of one uid: the bells of others must be heard before the next
-            // turn.
-            if (fair_queue_count(pool->queue) > 0)
-                event_base_loop(worker->base, LOOP_FOR_LOOK);
+            // What waits may be of one uid alone, and a lone client that is always quick to come
+            // back keeps the worker from ever sleeping: the bells of others must be heard.
+            n_unheard++;
+            if (fair_queue_count(pool->queue) == 0 && n_unheard < RUNS_UNHEARD_MAX)
+                continue;
+            event_base_loop(worker->base, LOOP_FOR_LOOK);
+            n_unheard = 0;
         } else if (!worker_spin_if_worthwhile(worker) && worker_begin_sleep(worker)) {
             worker_sleep(worker);
+            n_unheard = 0;
         }
     }
     return NULL;
