@@ -133,17 +133,22 @@ static void worker_collect(struct worker *worker)
     }
 }
 
+static uint64_t bit_of(const struct worker *worker)
+{
+    return UINT64_C(1) << worker->index;
+}
+
 static void worker_wake_another(struct worker *worker)
 {
     struct worker_pool *pool = worker->pool;
-    uint32_t idle = atomic_load(&pool->idle) & ~(1u << worker->index);
+    uint64_t idle = atomic_load(&pool->idle) & ~bit_of(worker);
 
     while (idle != 0) {
-        const uint32_t bit = idle & -idle;
+        const uint64_t bit = idle & -idle;
 
         idle &= ~bit;
         if (atomic_fetch_and(&pool->idle, ~bit) & bit) {
-            event_active(pool->workers[__builtin_ctz(bit)].wake, EV_READ, 0);
+            event_active(pool->workers[__builtin_ctzll(bit)].wake, EV_READ, 0);
             return;
         }
     }
@@ -237,7 +242,7 @@ static bool worker_begin_sleep(struct worker *worker)
 static void worker_sleep(struct worker *worker)
 {
     struct worker_pool *pool = worker->pool;
-    const uint32_t bit = 1u << worker->index;
+    const uint64_t bit = bit_of(worker);
 
     atomic_fetch_or(&pool->idle, bit);
     if (fair_queue_count(pool->queue) == 0 && !atomic_load(&pool->stop))

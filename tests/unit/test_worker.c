@@ -116,6 +116,11 @@ Test(worker, loses_no_wake_up_with_others)
     run_many(4, 0);
 }
 
+Test(worker, loses_no_wake_up_with_very_many)
+{
+    run_many(WORKER_COUNT_MAX, 0);
+}
+
 Test(worker, loses_no_wake_up_while_spinning)
 {
     run_many(2, 20);
