@@ -45,7 +45,7 @@ void *cipher_context_dup(void *vctx)
     struct cipher_context *ctx = vctx, *copy;
     cryptod_stream *stream = NULL;
 
-    if (ctx == NULL || !cipher_sync_iv(ctx))
+    if (ctx == NULL)
         return NULL;
     int r = cryptod_stream_dup(ctx->stream, &stream);
     if (r < 0) {

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -70,8 +69,8 @@ static const struct policy_rule rules[] = {
     {"nanosleep", POLICY_ALLOW, 0, {{0}}, "the same with an old C library"},
     {"restart_syscall", POLICY_ALLOW, 0, {{0}}, "a delay that was stopped and continued"},
 
-    {"sendto", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(4, NULL)}, "rings a bell without waiting; to no address"},
-    {"recvfrom", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(4, NULL)}, "empties a bell without waiting"},
+    {"sendto", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(4, 0)}, "rings a bell without waiting; to no address"},
+    {"recvfrom", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(4, 0)}, "empties a bell without waiting"},
 
     {"socketpair", POLICY_NEVER, 0, {{0}}, "bells come from clients"},
     {"listen", POLICY_NEVER, 0, {{0}}, "clients come through front"},

@@ -20,7 +20,7 @@ static bool loaded;
 
 // The leak check at exit attaches to the process with ptrace, which the sandbox is there to
 // prevent.
-int __lsan_is_turned_off(void)
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void)
 {
     return loaded;
 }

@@ -287,10 +287,10 @@ void fake_daemon_start(struct fake_daemon *fake)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    strcpy(fake->folder, P_tmpdir "/cryptod-fake.XXXXXX");
+    snprintf(fake->folder, sizeof fake->folder, "%s", P_tmpdir "/cryptod-fake.XXXXXX");
     cr_assert_not_null(mkdtemp(fake->folder));
     snprintf(fake->socket, sizeof fake->socket, "%s/s", fake->folder);
-    strcpy(address.sun_path, fake->socket);
+    memcpy(address.sun_path, fake->socket, sizeof fake->socket);
     fake->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     cr_assert_geq(fake->listener, 0);
     cr_assert_eq(bind(fake->listener, (struct sockaddr *)&address, sizeof address), 0);

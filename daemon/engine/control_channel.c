@@ -121,8 +121,10 @@ void control_add_channel(struct control *control, const struct message *m, int f
     };
 
     if (r < 0)
-        log_notice("channel %u (uid %u, pid %u): refused: %s", add->channel, add->uid, add->pid,
-                   strerror(-r));
+        log_write(reply.u.channel.reason == MESSAGE_REASON_INTERNAL ? LOG_LEVEL_WARNING
+                                                                    : LOG_LEVEL_INFO,
+                  "channel %u (uid %u, pid %u): refused: %s", add->channel, add->uid, add->pid,
+                  strerror(-r));
     else
         log_debug("channel %u (uid %u, pid %u): added", add->channel, add->uid, add->pid);
     outbox_send(&control->outbox, &reply);
@@ -155,8 +157,9 @@ void control_report_faults(struct control *control)
             link = &(*link)->next;
             continue;
         }
-        log_warning("channel %u (uid %u, pid %u): %s: dropped", channel_number(channel),
-                    channel_uid(channel), channel_pid(channel), fault);
+        // Front warns, and limits how often; this is the detail.
+        log_info("channel %u (uid %u, pid %u): %s: dropped", channel_number(channel),
+                 channel_uid(channel), channel_pid(channel), fault);
         let_go(control, link);
         outbox_send(&control->outbox, &m);
     }
@@ -183,6 +186,7 @@ static enum message_reason reason_of_stream_error(int r)
     switch (r) {
     case 0:
         return MESSAGE_OK;
+    case -ENODEV:
     case -ERANGE:
     case -EBUSY:
         return MESSAGE_REASON_MALFORMED;
@@ -208,8 +212,8 @@ static int open_stream(struct control *control, const struct message_engine_stre
     struct key *key = NULL;
     int r;
 
-    if (!channel)
-        return -ENOENT;
+    if (!channel) // front does not know yet that it is gone
+        return -ENODEV;
     r = channel_take_key(channel, asked->stream, bytes, row ? row->info->n_key : 0);
     if (r == 0 && channel_count_streams(channel) >= control->config.streams_per_channel)
         r = -EUSERS;
@@ -237,8 +241,11 @@ void control_open_stream(struct control *control, const struct message *m)
     };
 
     if (r < 0)
-        log_notice("channel %u: stream %u refused: %s", asked->channel, asked->stream,
-                   strerror(-r));
+        log_write(reply.u.engine_stream.reason == MESSAGE_REASON_ENGINE ||
+                          reply.u.engine_stream.reason == MESSAGE_REASON_INTERNAL
+                      ? LOG_LEVEL_WARNING
+                      : LOG_LEVEL_INFO,
+                  "channel %u: stream %u refused: %s", asked->channel, asked->stream, strerror(-r));
     outbox_send(&control->outbox, &reply);
 }
 

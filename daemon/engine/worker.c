@@ -11,10 +11,11 @@
 
 #include "worker_impl.h"
 
-#define SPIN_LOOKS     32 // looks at the rings between two at the clock
-#define SPIN_SKIP_MAX  63 // sleeps without spinning, after spinning has not helped for long
-#define LOOP_FOR_EVENT (EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
-#define LOOP_FOR_LOOK  (EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY)
+#define SPIN_LOOKS       32 // looks at the rings between two at the clock
+#define SPIN_SKIP_MAX    63 // sleeps without spinning, after spinning has not helped for long
+#define RUNS_UNHEARD_MAX 4
+#define LOOP_FOR_EVENT   (EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
+#define LOOP_FOR_LOOK    (EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY)
 
 // ---------------------------------------------------------------- seats
 
@@ -157,17 +158,22 @@ static void worker_collect(struct worker *worker)
     }
 }
 
+static uint64_t bit_of(const struct worker *worker)
+{
+    return UINT64_C(1) << worker->index;
+}
+
 static void worker_wake_another(struct worker *worker)
 {
     struct worker_pool *pool = worker->pool;
-    uint32_t idle = atomic_load(&pool->idle) & ~(1u << worker->index);
+    uint64_t idle = atomic_load(&pool->idle) & ~bit_of(worker);
 
     while (idle != 0) {
-        const uint32_t bit = idle & -idle;
+        const uint64_t bit = idle & -idle;
 
         idle &= ~bit;
         if (atomic_fetch_and(&pool->idle, ~bit) & bit) {
-            event_active(pool->workers[__builtin_ctz(bit)].wake, EV_READ, 0);
+            event_active(pool->workers[__builtin_ctzll(bit)].wake, EV_READ, 0);
             return;
         }
     }
@@ -261,7 +267,7 @@ static bool worker_begin_sleep(struct worker *worker)
 static void worker_sleep(struct worker *worker)
 {
     struct worker_pool *pool = worker->pool;
-    const uint32_t bit = 1u << worker->index;
+    const uint64_t bit = bit_of(worker);
 
     atomic_fetch_or(&pool->idle, bit);
     if (fair_queue_count(pool->queue) == 0 && !atomic_load(&pool->stop))
@@ -273,6 +279,7 @@ void *worker_main(void *arg)
 {
     struct worker *worker = arg;
     struct worker_pool *pool = worker->pool;
+    unsigned n_unheard = 0; // requests run since the bells were last listened to
     char name[16];
 
     (void)snprintf(name, sizeof(name), "worker-%u", worker->index);
@@ -280,12 +287,16 @@ void *worker_main(void *arg)
     while (!atomic_load(&pool->stop)) {
         worker_collect(worker);
         if (worker_run_one(worker)) {
-            // More waits, perhaps of one uid: the bells of others must be heard before the next
-            // turn.
-            if (fair_queue_count(pool->queue) > 0)
-                event_base_loop(worker->base, LOOP_FOR_LOOK);
+            // What waits may be of one uid alone, and a lone client that is always quick to come
+            // back keeps the worker from ever sleeping: the bells of others must be heard.
+            n_unheard++;
+            if (fair_queue_count(pool->queue) == 0 && n_unheard < RUNS_UNHEARD_MAX)
+                continue;
+            event_base_loop(worker->base, LOOP_FOR_LOOK);
+            n_unheard = 0;
         } else if (!worker_spin_if_worthwhile(worker) && worker_begin_sleep(worker)) {
             worker_sleep(worker);
+            n_unheard = 0;
         }
     }
     return NULL;

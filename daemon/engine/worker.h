@@ -15,7 +15,7 @@
 #include "channel.h"
 #include "fair_queue.h"
 
-#define WORKER_COUNT_MAX 32u
+#define WORKER_COUNT_MAX 64u
 
 struct worker_pool;
 struct worker_seat; // a channel's place at its worker

@@ -39,7 +39,7 @@ struct worker_pool {
     struct worker_settings settings;
     struct fair_queue *queue;
     _Atomic bool stop;
-    _Atomic uint32_t idle; // a bit for each worker that sleeps or is about to
+    _Atomic uint64_t idle; // a bit for each worker that sleeps or is about to
     struct worker workers[];
 };
 

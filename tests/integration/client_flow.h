@@ -13,7 +13,7 @@
 // Without memory for keystream CTR is in the request lane, as CBC is.
 #define CLIENT_REQUESTS_ONLY "limits.slots_per_channel=4\n"
 
-#define CLIENT_FLOW_MOST (640u * 1024u) // bytes a step
+#define CLIENT_FLOW_MOST ((size_t)640 * 1024) // bytes a step
 
 struct client_flow {
     const struct algorithm_info *info;

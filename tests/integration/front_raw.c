@@ -247,7 +247,8 @@ void raw_witness_start(const struct fixture *f)
 {
     static const uint8_t key[16] = {1}, iv[16] = {2};
 
-    cr_assert_eq(cryptod_open(f->socket, LIMIT_S * 1000), 0);
+    int r = cryptod_open(f->socket, LIMIT_S * 1000);
+    cr_assert_eq(r, 0, "%s; the daemon says: %s", strerror(-r), fixture_log(f));
     cr_assert_eq(cryptod_stream_new(CRYPTOD_AES_128_CTR, &witness), 0);
     cr_assert_eq(cryptod_stream_init(witness, key, iv, true), 0);
     raw_witness_check();

@@ -12,7 +12,7 @@
 #include "client_flow.h"
 #include "fixture.h"
 
-#define N_SLOT 65536u
+#define N_SLOT ((size_t)65536)
 
 static struct fixture fixture;
 

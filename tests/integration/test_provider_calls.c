@@ -146,6 +146,35 @@ static void padded_lengths(struct pair *pair, uint64_t *seed)
     }
 }
 
+// A ChaCha20 block that is used up exactly counts as begun until more data comes: a new key without
+// an IV goes on there.
+static void new_key_at_a_border(struct pair *pair, uint64_t *seed)
+{
+    static const size_t lengths[] = {0, 5, 16, 59, 64, 128, 133, 65536};
+    const size_t n_lengths = sizeof(lengths) / sizeof(lengths[0]);
+    uint8_t key[32], iv[16];
+
+    if (pair->n_block > 1)
+        return;
+    for (size_t i = 0; i < n_lengths * n_lengths; i++) {
+        pair_random_bytes(seed, key, sizeof(key));
+        pair_random_bytes(seed, iv, sizeof(iv));
+        if (i % 3 == 0)
+            memset(iv, 0xff, 8); // the counter overflows
+        pair_start(pair, key, iv, 1);
+        pair_update(pair, data, lengths[i % n_lengths], PAIR_APART, 0);
+        pair_update(pair, data, lengths[i / n_lengths], PAIR_APART, 0);
+        pair_random_bytes(seed, key, sizeof(key));
+        cr_assert_eq(pair_init(pair, key, NULL, -1), 1);
+        pair_update(pair, data, 200, PAIR_APART, 0);
+    }
+}
+
+Test(provider_calls, a_new_key_alone_at_every_border_of_blocks)
+{
+    each_cipher(new_key_at_a_border);
+}
+
 Test(provider_calls, padding_of_every_length_good_and_bad)
 {
     each_cipher(padded_lengths);

@@ -135,7 +135,7 @@ Test(client_status, all_of_it)
     cr_assert_str_eq(status->text, "no AF_ALG");
     cr_assert_str_eq(status->release, "0.1.0");
     cr_assert_str_eq(status->kernel, "6.1");
-    cr_assert_eq(status->n_algorithms, 3 * ALGORITHM_COUNT);
+    cr_assert_eq(status->n_algorithms, 3UL * ALGORITHM_COUNT);
     for (size_t i = 0; i < status->n_algorithms; i++) {
         const struct cryptod_status_algorithm *row = &status->algorithms[i];
         cr_assert_str_eq(row->algorithm, cryptod_algorithm_name((enum cryptod_algorithm)(i / 3)));

@@ -13,8 +13,8 @@
 #include "fake_daemon.h"
 #include "reference.h"
 
-#define N_PIECE SHM_SLOT_SIZE
-#define N_MOST  (9u * N_PIECE + 64u)
+#define N_PIECE ((size_t)SHM_SLOT_SIZE)
+#define N_MOST  (9 * N_PIECE + 64)
 
 TestSuite(submit, .timeout = 300);
 

@@ -23,6 +23,7 @@ struct session {
     uint32_t pause_ns;
     uint32_t seed;
     _Atomic uint32_t n_done;
+    _Atomic bool stop;
     bool right;
 };
 
@@ -43,7 +44,8 @@ static void *run_session(void *arg)
     uint8_t plain[1024];
 
     session->right = true;
-    for (uint32_t n = 0; n < session->n_requests; n += session->depth) {
+    for (uint32_t n = 0; n < session->n_requests && !atomic_load(&session->stop);
+         n += session->depth) {
         const uint32_t first = client->sequence;
 
         for (int pass = 0; pass < 2; pass++) {
@@ -112,6 +114,11 @@ Test(worker, loses_no_wake_up_alone)
 Test(worker, loses_no_wake_up_with_others)
 {
     run_many(4, 0);
+}
+
+Test(worker, loses_no_wake_up_with_very_many)
+{
+    run_many(WORKER_COUNT_MAX, 0);
 }
 
 Test(worker, loses_no_wake_up_while_spinning)
@@ -197,6 +204,21 @@ Test(worker, shares_evenly_between_users)
     ring_client_teardown(&one.client);
     for (uint32_t i = 0; i < 6; i++)
         finish(&many[i]);
+    ring_pool_teardown(&pool);
+}
+
+// A client that comes back at once, for ever, keeps its worker from sleeping: another one's bell
+// must be heard.
+Test(worker, hears_others_beside_a_client_that_never_rests)
+{
+    static struct session restless, other;
+
+    ring_pool_setup(&pool, 1, 1000000, NULL);
+    start(&restless, 1, UINT32_MAX, 1, 0);
+    start(&other, 2, 50, 1, 0);
+    finish(&other);
+    atomic_store(&restless.stop, true);
+    finish(&restless);
     ring_pool_teardown(&pool);
 }
 
