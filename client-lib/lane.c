@@ -209,11 +209,15 @@ static int lane_run(enum cryptod_lane lane, struct cryptod_stream *stream, struc
 
 // The running cost, of streams that may have a lane.
 static void lane_note(struct cryptod_stream *stream, const struct lane_call *call,
-                      uint64_t started_ns)
+                      const struct lane_time *started)
 {
-    uint64_t ns = started_ns != 0 ? clock_now_ns() - started_ns : 0;
+    struct lane_time took = {.wall_ns = 0};
 
-    if (!lane_cost_note(&stream->cost, call->is_open, call->n_done + call->n_software, ns))
+    if (started)
+        took = (struct lane_time){.wall_ns = clock_now_ns() - started->wall_ns,
+                                  .cpu_ns = clock_thread_ns() - started->cpu_ns};
+    if (!lane_cost_note(&stream->cost, call->is_open, call->n_done + call->n_software,
+                        started ? &took : NULL))
         return;
     slot_let_go(&stream->lease);
     counters_add(&counters_process.lane_changes, 1);
@@ -224,19 +228,21 @@ int lane_crypt(struct cryptod_stream *stream, uint8_t *out, const uint8_t *in, s
 {
     struct lane_call call = {.out = out, .in = in, .n_bytes = n_bytes, .n_software = n_bytes};
     struct lane_choice choice = lane_choose(stream, n_bytes);
-    uint64_t started_ns = 0;
+    struct lane_time started;
+    bool is_timed = false;
 
     if (choice.lane != CRYPTOD_LANE_SOFTWARE) {
         if (call.n_software > LANE_LOOK_AGAIN)
             call.n_software = LANE_LOOK_AGAIN;
-        if (lane_cost_wants_clock(&stream->cost, choice.is_young, n_bytes))
-            started_ns = clock_now_ns();
+        is_timed = lane_cost_wants_clock(&stream->cost, choice.is_young, n_bytes);
     }
+    if (is_timed)
+        started = (struct lane_time){.wall_ns = clock_now_ns(), .cpu_ns = clock_thread_ns()};
     int r = lane_run(choice.is_now ? choice.lane : CRYPTOD_LANE_SOFTWARE, stream, &call);
     if (r < 0)
         return r;
     if (choice.lane != CRYPTOD_LANE_SOFTWARE)
-        lane_note(stream, &call, started_ns);
+        lane_note(stream, &call, is_timed ? &started : NULL);
     *ret_n = call.n_done + call.n_software;
     return 0;
 }

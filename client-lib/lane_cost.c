@@ -10,19 +10,20 @@
 #define N_RIDE       (16 * MIB)
 #define N_RIDE_DOUBT (1 * MIB) // a new lane, or one that has lost once
 #define N_LANE       (1 * MIB)
-#define N_SOFTWARE   (256 * KIB)
+#define N_SOFTWARE   (512 * KIB)
 #define N_KNOWN      (32 * KIB) // less says nothing
 
-#define N_SOFTWARE_MOST (1 * MIB) // without calls that can be timed
+#define N_SOFTWARE_MOST (2 * MIB) // without calls that can be timed
 #define N_AWAY          (64 * MIB)
 #define AWAY_SHIFT_MOST 8u // four times as long each time, up to 16 GiB
 #define LOSSES_MOST     2u
 
-static void sample_add(struct lane_sample *sample, uint64_t n_bytes, uint64_t ns)
+static void sample_add(struct lane_sample *sample, uint64_t n_bytes, const struct lane_time *took)
 {
-    if (ns == 0)
+    if (!took)
         return;
-    sample->ns += ns;
+    sample->time.wall_ns += took->wall_ns;
+    sample->time.cpu_ns += took->cpu_ns;
     sample->n_bytes += n_bytes;
 }
 
@@ -30,8 +31,11 @@ bool lane_cost_loses(const struct lane_sample *lane, const struct lane_sample *s
 {
     if (lane->n_bytes < N_KNOWN || software->n_bytes < N_KNOWN)
         return false;
-    return (double)lane->ns * (double)software->n_bytes * 10 >=
-           (double)software->ns * (double)lane->n_bytes * 11;
+    double wall = (double)lane->time.wall_ns / (double)lane->n_bytes,
+           cpu = (double)lane->time.cpu_ns / (double)lane->n_bytes,
+           software_wall = (double)software->time.wall_ns / (double)software->n_bytes,
+           software_cpu = (double)software->time.cpu_ns / (double)software->n_bytes;
+    return wall >= software_wall * (cpu <= software_cpu / 2 ? 1.5 : 1.1);
 }
 
 bool lane_cost_allows(const struct lane_cost *cost)
@@ -59,9 +63,9 @@ static void cost_enter(struct lane_cost *cost, enum lane_phase phase)
     cost->phase = (uint8_t)phase;
     cost->n_bytes = 0;
     if (phase == LANE_PHASE_LANE)
-        cost->lane = (struct lane_sample){.ns = 0};
+        cost->lane = (struct lane_sample){.n_bytes = 0};
     if (phase == LANE_PHASE_SOFTWARE)
-        cost->software = (struct lane_sample){.ns = 0};
+        cost->software = (struct lane_sample){.n_bytes = 0};
 }
 
 static uint64_t cost_away(const struct lane_cost *cost)
@@ -93,7 +97,8 @@ static bool cost_judge(struct lane_cost *cost)
     return false;
 }
 
-bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes, uint64_t ns)
+bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes,
+                    const struct lane_time *took)
 {
     cost->n_bytes += n_bytes;
     switch (cost->phase) {
@@ -101,7 +106,7 @@ bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes, uint
         if (is_open)
             cost_enter(cost, LANE_PHASE_RIDE);
         else
-            sample_add(&cost->software, n_bytes, ns);
+            sample_add(&cost->software, n_bytes, took);
         return false;
     case LANE_PHASE_RIDE:
         if (cost->software.n_bytes >= N_KNOWN && cost->n_bytes >= cost_ride(cost))
@@ -109,7 +114,7 @@ bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes, uint
         return false;
     case LANE_PHASE_LANE:
         if (is_open)
-            sample_add(&cost->lane, n_bytes, ns);
+            sample_add(&cost->lane, n_bytes, took);
         if (cost->lane.n_bytes < N_LANE)
             return false;
         if (lane_cost_loses(&cost->lane, &cost->software)) {
@@ -118,12 +123,12 @@ bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes, uint
         }
         return cost_judge(cost);
     case LANE_PHASE_SOFTWARE:
-        sample_add(&cost->software, n_bytes, ns);
+        sample_add(&cost->software, n_bytes, took);
         return (cost->software.n_bytes >= N_SOFTWARE || cost->n_bytes >= N_SOFTWARE_MOST) &&
                cost_judge(cost);
     default: // LANE_PHASE_AWAY
         if (cost->n_bytes >= cost_away(cost)) {
-            cost->lane = (struct lane_sample){.ns = 0};
+            cost->lane = (struct lane_sample){.n_bytes = 0};
             cost_enter(cost, LANE_PHASE_RIDE);
         }
         return false;

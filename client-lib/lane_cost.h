@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whether a stream's lane is worth staying in: what it costs a byte, waiting included, against what
-// software costs the same process on the same machine.
+// Whether a stream's lane is worth staying in: the time that a byte takes in it, against what
+// software takes in the same process on the same machine.
 //
 // Pure: it is told what was done and how long that took. It asks for the clock rarely: for the
 // larger calls of about one MiB in 16, never for small ones.
@@ -28,8 +28,13 @@ enum lane_phase {
     LANE_PHASE_AWAY, // software, because the lane lost
 };
 
+struct lane_time {
+    uint64_t wall_ns; // waiting included
+    uint64_t cpu_ns;  // of the thread
+};
+
 struct lane_sample {
-    uint64_t ns;
+    struct lane_time time;
     uint64_t n_bytes;
 };
 
@@ -48,11 +53,14 @@ bool lane_cost_allows(const struct lane_cost *cost);
 // Whether a call of n_bytes shall be timed. is_young: the stream has not earned its lane yet.
 bool lane_cost_wants_clock(const struct lane_cost *cost, bool is_young, uint64_t n_bytes);
 
-// What was done: with the lane open (is_open) or in software; ns: 0 if it was not timed.
+// What was done: with the lane open (is_open) or in software; took: NULL if it was not timed.
 // true: the lane is to be left now.
-bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes, uint64_t ns);
+bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes,
+                    const struct lane_time *took);
 
-// Whether the lane costs at least 10 % more than software. false if one is not known.
+// Whether the lane takes at least 10 % longer than software; one that saves half of the process's
+// CPU time, 50 %: the CPU that is saved does other work meanwhile, the process's own too, which
+// software would keep from it. false if one is not known.
 bool lane_cost_loses(const struct lane_sample *lane, const struct lane_sample *software);
 
 #endif

@@ -11,18 +11,19 @@
 TestSuite(lane_cost, .timeout = 30);
 
 static struct lane_cost cost;
-static uint64_t lane_ns, software_ns;                // a call
+static uint64_t lane_ns, lane_cpu_ns, software_ns;   // a call
 static uint64_t n_lane, n_software, n_timed, n_left; // bytes, times
 
 static void call(bool is_open, uint64_t n_bytes)
 {
     bool allowed = lane_cost_allows(&cost) && is_open;
     bool timed = lane_cost_wants_clock(&cost, !is_open, n_bytes);
-    uint64_t ns = !timed ? 0 : allowed ? lane_ns : software_ns;
+    struct lane_time took = {.wall_ns = allowed ? lane_ns : software_ns,
+                             .cpu_ns = allowed ? lane_cpu_ns : software_ns};
 
     n_timed += timed ? n_bytes : 0;
     *(allowed ? &n_lane : &n_software) += n_bytes;
-    n_left += lane_cost_note(&cost, allowed, n_bytes, ns);
+    n_left += lane_cost_note(&cost, allowed, n_bytes, timed ? &took : NULL);
 }
 
 static void calls(bool is_open, uint64_t total, uint64_t n_bytes)
@@ -33,24 +34,44 @@ static void calls(bool is_open, uint64_t total, uint64_t n_bytes)
 
 static void start(uint64_t lane, uint64_t software)
 {
-    lane_ns = lane;
+    lane_ns = lane_cpu_ns = lane;
     software_ns = software;
     calls(false, 128 * KIB, N);
     n_lane = n_software = n_timed = n_left = 0;
 }
 
-Test(lane_cost, ten_percent)
+Test(lane_cost, ten_percent_or_half)
 {
-    struct lane_sample lane = {.ns = 1099, .n_bytes = 64 * KIB},
-                       software = {.ns = 2000, .n_bytes = 128 * KIB};
+    struct lane_sample lane = {.time = {1099, 1099}, .n_bytes = 64 * KIB},
+                       software = {.time = {2000, 2000}, .n_bytes = 128 * KIB};
 
     cr_assert_not(lane_cost_loses(&lane, &software));
-    lane.ns = 1100;
+    lane.time.wall_ns = 1101;
+    cr_assert(lane_cost_loses(&lane, &software));
+    lane.time.cpu_ns = 501;
+    cr_assert(lane_cost_loses(&lane, &software));
+    lane.time.cpu_ns = 499; // it saves half of the CPU
+    cr_assert_not(lane_cost_loses(&lane, &software));
+    lane.time.wall_ns = 1499;
+    cr_assert_not(lane_cost_loses(&lane, &software));
+    lane.time.wall_ns = 1501;
     cr_assert(lane_cost_loses(&lane, &software));
     software.n_bytes = 16 * KIB; // too little to know
     cr_assert_not(lane_cost_loses(&lane, &software));
-    software = (struct lane_sample){.ns = 0};
+    software = (struct lane_sample){.n_bytes = 0};
     cr_assert_not(lane_cost_loses(&lane, &software));
+}
+
+// Waiting is no work: a lane that waits a little longer than software works is kept.
+Test(lane_cost, a_lane_that_saves_the_cpu_is_kept)
+{
+    start(1400, 1000);
+    lane_cpu_ns = 100;
+    calls(true, 200 * MIB, N);
+    cr_assert_eq(n_left, 0);
+    lane_ns = 1600;
+    calls(true, 50 * MIB, N);
+    cr_assert_eq(n_left, 1);
 }
 
 // A lane that wins is timed for one MiB in 17 and is never left; software is not tried again.
@@ -100,7 +121,7 @@ Test(lane_cost, software_is_timed_afresh)
     software_ns = 3000;
     calls(true, 200 * MIB, N);
     cr_assert_eq(n_left, 0);
-    cr_assert_eq(n_software, 256 * KIB);
+    cr_assert_eq(n_software, 512 * KIB);
 }
 
 Test(lane_cost, one_loss_is_forgiven)
@@ -108,7 +129,7 @@ Test(lane_cost, one_loss_is_forgiven)
     start(3000, 1000);
     while (cost.n_losses == 0)
         call(true, N);
-    lane_ns = 900;
+    lane_ns = lane_cpu_ns = 900;
     calls(true, 200 * MIB, N);
     cr_assert_eq(n_left, 0);
     cr_assert_eq(cost.n_losses, 0);
@@ -133,6 +154,6 @@ Test(lane_cost, small_calls_are_never_timed)
     start(1200, 1000);
     while (cost.phase != LANE_PHASE_SOFTWARE)
         call(true, N);
-    calls(true, 2 * MIB, 1000);
+    calls(true, 3 * MIB, 1000);
     cr_assert(lane_cost_allows(&cost));
 }
