@@ -130,9 +130,9 @@ int handshake_run(const char *path, unsigned timeout_ms, struct handshake *ret)
     uint64_t until_ms = clock_now_ms() + timeout_ms;
     int r = handshake_try(path, HANDSHAKE_SLOTS, until_ms, ret);
 
-    // The limit may be that of slots: then there is no memory for keystream. A daemon that refuses
-    // closes the connection.
-    if (r == -EUSERS)
+    // The daemon's limit may be that of slots, or the process's that of file sizes: then there is
+    // no memory for keystream. A daemon that refuses closes the connection.
+    if (r == -EUSERS || r == -EFBIG)
         r = handshake_try(path, SHM_SLOTS_REQUEST, until_ms, ret);
     return r;
 }

@@ -138,7 +138,8 @@ int keystream_crypt(struct session *session, struct cryptod_stream *stream, uint
         r = keystream_prepare(session, stream, n_bytes - *ret_n, ret_n_software);
     if (r == 0)
         return 0;
-    uint64_t slots = keystream_slots(session, index);
+    // After an error of the engine others are none the worse.
+    uint64_t slots = r == -EIO ? 0 : keystream_slots(session, index);
     keystream_drop(session, index);
     return ring_give_up(session, slots, r);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which lane the next bytes of a stream take. Knows the policy; software.h and submit.h do the
-// work.
+// Which lane the next bytes of a stream take. Knows the policy; software.h, submit.h and
+// keystream.h do the work.
 #ifndef CRYPTOD_CLIENT_LANE_H
 #define CRYPTOD_CLIENT_LANE_H
 

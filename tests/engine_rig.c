@@ -239,7 +239,7 @@ void engine_client_submit(struct engine_client *client, const struct shm_request
 
 int engine_client_wait(struct engine_client *client, uint32_t sequence)
 {
-    struct shm_done *done = shm_done(&client->map, sequence);
+    struct shm_done *done = shm_done(&client->map, sequence % SHM_SLOTS_REQUEST);
     _Atomic uint32_t *waits = &shm_header(&client->map)->client_waits;
     uint8_t byte;
 
@@ -259,11 +259,12 @@ void engine_client_expect_right(struct engine_client *client, uint32_t stream, u
     struct reference_random random = {.state = client->sequence};
     struct shm_request request = {
         .sequence = client->sequence,
+        .slot = client->sequence % SHM_SLOTS_REQUEST,
         .stream = stream,
         .operation = encrypt ? SHM_OP_ENCRYPT : SHM_OP_DECRYPT,
         .n_bytes = n_bytes,
     };
-    uint8_t *slot = shm_data(&client->map, client->sequence);
+    uint8_t *slot = shm_data(&client->map, client->sequence % SHM_SLOTS_REQUEST);
     static uint8_t want[SHM_SLOT_SIZE];
 
     reference_random_fill(&random, request.iv, sizeof(request.iv));

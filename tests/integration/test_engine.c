@@ -57,8 +57,11 @@ static void expect_works(struct engine_client *client)
 
 static struct shm_request make_request(const struct engine_client *client)
 {
-    return (struct shm_request){
-        .sequence = client->sequence, .stream = 0, .operation = SHM_OP_ENCRYPT, .n_bytes = 64};
+    return (struct shm_request){.sequence = client->sequence,
+                                .slot = client->sequence % SHM_SLOTS_REQUEST,
+                                .stream = 0,
+                                .operation = SHM_OP_ENCRYPT,
+                                .n_bytes = 64};
 }
 
 // ---------------------------------------------------------------- what it is

@@ -49,8 +49,11 @@ static void expect_works(struct engine_client *client)
 
 static struct shm_request make_request(const struct engine_client *client)
 {
-    return (struct shm_request){
-        .sequence = client->sequence, .stream = 0, .operation = SHM_OP_ENCRYPT, .n_bytes = 64};
+    return (struct shm_request){.sequence = client->sequence,
+                                .slot = client->sequence % SHM_SLOTS_REQUEST,
+                                .stream = 0,
+                                .operation = SHM_OP_ENCRYPT,
+                                .n_bytes = 64};
 }
 
 Test(engine_refusals, keeps_its_limits)
@@ -123,7 +126,8 @@ Test(engine_refusals, checks_descriptors_again)
     cr_expect_eq(try_descriptors(memory, memory), MESSAGE_REASON_BELL);
     open_client(&client, 1);
     expect_works(&client);
-    cr_expect_eq(engine_rig_count_descriptors(&rig), before + 1, "only the bell of this client");
+    cr_expect_eq(engine_rig_count_descriptors(&rig), before + 2,
+                 "only the bell and the memory of this client");
     engine_client_close(&client);
     engine_rig_stop(&rig);
 }

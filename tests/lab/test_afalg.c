@@ -47,10 +47,13 @@ Test(afalg, passes_the_self_test)
 
     cr_assert_eq(backend_cpu_ops.init(&settings, &cpu), 0);
     for (enum algorithm_id algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++)
-        if (afalg_rig_serves(algorithm))
+        if (afalg_rig_serves(algorithm)) {
+            struct backend_probe probe;
+            backend_afalg_ops.probe(afalg_rig_backend, algorithm, &probe);
             cr_expect_eq(selftest_run(&backend_afalg_ops, afalg_rig_backend, &backend_cpu_ops, cpu,
-                                      algorithm_get(algorithm)),
+                                      algorithm_get(algorithm), probe.makes),
                          0, "%s", algorithm_get(algorithm)->name);
+        }
     backend_cpu_ops.fini(cpu);
 }
 
