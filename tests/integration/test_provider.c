@@ -128,7 +128,7 @@ static size_t random_length(uint64_t *seed, int n_block)
         return (size_t)n_block * (pair_random(seed) % 300);
     if (kind < 9)
         return pair_random(seed) % 20000;
-    return 65536 * (1 + pair_random(seed) % 3) + (size_t)beside[pair_random(seed) % 5];
+    return (size_t)65536 * (1 + pair_random(seed) % 3) + (size_t)beside[pair_random(seed) % 5];
 }
 
 struct random_run {
