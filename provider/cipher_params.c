@@ -129,7 +129,7 @@ static int cipher_make_des3_key(uint8_t *key, size_t n)
     if (getentropy(key, n) < 0)
         return cipher_fail(PROV_R_FAILED_TO_GENERATE_KEY);
     for (size_t i = 0; i < n; i++)
-        key[i] = (uint8_t)((key[i] & 0xfe) | !__builtin_parity(key[i] & 0xfe));
+        key[i] ^= (uint8_t)(__builtin_parity(key[i]) ^ 1);
     return 1;
 }
 

@@ -121,7 +121,7 @@ static int cipher_update_blocks(struct cipher_context *ctx, uint8_t *out, size_t
         !cipher_flush_block(ctx, out, &written, n_out))
         return 0;
 
-    size_t n_whole = n - n % n_block;
+    size_t n_whole = n & ~(n_block - 1);
     if (hold && n_whole == n && n > 0)
         n_whole -= n_block;
     if (n_out - written < n_whole)

@@ -1,96 +1,109 @@
 #!/bin/bash
 # check.sh: what `make check` runs, as root: installs what is missing, builds with and without sanitizers, runs every
 # test here and on the lab's kernels, and leaves nothing running. Its last line is `N passed, N failed, N skipped`.
+#
+# CHECK_SECONDS: what has not begun by then counts as failed (default 1500).
 # shellcheck source=tools/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need_root "it starts the daemon and makes sandboxes"
 tools/setup.sh
 
 passed=0 failed=0 skipped=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-begin=$(now_ms)
-
-# count PASSED FAILED SKIPPED
-count() {
-    passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+group=
+results=$(mktemp -d)
+# shellcheck disable=SC2317 # called by the trap
+clean_up() {
+    trap '' INT TERM HUP
+    [ -z "$group" ] || kill -TERM "$group" 2>/dev/null || true
+    wait 2>/dev/null || true
+    rm -rf "$results"
 }
-
-# say NAME TEXT
-say() {
-    printf '%-28s %s  (%d s)\n' "$1" "$2" $((($(now_ms) - begin) / 1000))
-}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+deadline=$(($(now_ms) + 1000 * ${CHECK_SECONDS:-1500}))
 
 # build VARIANT: everything that can be built, with warnings as errors
 build() {
-    make -s -j"$(nproc)" VARIANT="$1" WERROR=-Werror all tests || die "check: the build ($1) failed"
+    echo "building ($1)"
+    make -s -j"$(nproc)" VARIANT="$1" WERROR=-Werror all tests >"$results/log" 2>&1 || {
+        grep -v '^  CC  ' "$results/log"
+        die "check: the build ($1) failed"
+    }
 }
 
-# suite NAME SECONDS COMMAND...: a Criterion program; its own closing line is what counts. A program that ends
-# without one is one failure. Shows the output only of what failed or was skipped.
-suite() {
-    local name=$1 limit=$2 status=0 line tested good bad crashed skips
-    shift 2
-    timeout -k 10 "$limit" "$@" >"$log" 2>&1 || status=$?
-    line=$(grep -a 'Synthesis: Tested:' "$log" | tail -n 1 || true)
-    if [ "$status" -eq 77 ] && [ -z "$line" ]; then
-        count 0 0 1
-        say "$name" "skipped: $(tail -n 1 "$log")"
-        return
-    fi
-    if [ -z "$line" ]; then
-        tail -n 40 "$log"
-        count 0 1 0
-        say "$name" "FAILED: ended with status $status and no result"
-        return
-    fi
-    read -r tested good bad crashed < <(tr -cs '0-9\n' ' ' <<<"${line##*Synthesis}")
-    skips=$(grep -ac '^\[SKIP\]' "$log" || true)
-    grep -a -A 3 '^\[SKIP\]' "$log" | grep -av -e '^--$' || true
-    bad=$((bad + crashed))
-    [ "$bad" -gt 0 ] || [ "$status" -eq 0 ] || bad=1
-    [ "$bad" -eq 0 ] || grep -av '^\[RUN \]\|^\[PASS\]' "$log" | tail -n 60
-    count "$good" "$bad" "$skips"
-    say "$name" "$tested tested, $good passed, $bad failed, $skips skipped"
+count_lines() {
+    grep -acE "$1" "$2" || true
 }
 
-# tap NAME SECONDS COMMAND...: a script that prints `ok - ..` and `not ok - ..`
-tap() {
-    local name=$1 limit=$2 status=0 good bad
+# run NAME SECONDS COMMAND...: COMMAND prints TAP lines on standard output and the rest on standard error. Shows what
+# failed and why something was skipped. A command that ends badly without a failed test is a failure; so is each report
+# of a sanitizer, which may come from a process whose test has passed already.
+run() {
+    local name=$1 limit=$2 left status=0 begin good bad skips reports
     shift 2
-    timeout -k 10 "$limit" "$@" >"$log" 2>&1 || status=$?
-    if [ "$status" -eq 77 ]; then
-        count 0 0 1
-        say "$name" "skipped: $(tail -n 1 "$log")"
-        return
+    begin=$(now_ms)
+    left=$(((deadline - begin) / 1000))
+    [ "$limit" -lt "$left" ] || limit=$((left > 1 ? left : 1))
+    # timeout(1) leads a process group: what is left of it afterwards is ended.
+    timeout -k 10 "$limit" "$@" >"$results/tap" 2>"$results/log" </dev/null &
+    group=$!
+    wait "$group" || status=$?
+    kill -KILL -- "-$group" 2>/dev/null || true
+    group=
+
+    good=$(count_lines '^ok ' "$results/tap")
+    bad=$(count_lines '^not ok ' "$results/tap")
+    skips=$(count_lines '^ok .*# SKIP' "$results/tap")
+    reports=$(count_lines 'ERROR: [A-Za-z]*Sanitizer|: runtime error: ' "$results/log")
+    good=$((good - skips))
+    if [ "$status" -eq 77 ] && [ $((good + bad)) -eq 0 ]; then
+        skips=1
+        echo "ok - $name # SKIP $(tail -n 1 "$results/log")" >"$results/tap"
+    else
+        [ "$bad" -ge "$reports" ] || bad=$reports
+        [ "$bad" -gt 0 ] || { [ "$status" -eq 0 ] && [ "$good" -gt 0 ]; } || bad=1
     fi
-    good=$(grep -ac '^ok - ' "$log" || true)
-    bad=$(grep -ac '^not ok - ' "$log" || true)
-    [ "$bad" -gt 0 ] || { [ "$status" -eq 0 ] && [ "$good" -gt 0 ]; } || bad=1
-    [ "$bad" -eq 0 ] || cat "$log"
-    count "$good" "$bad" 0
-    say "$name" "$good passed, $bad failed"
+    passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + skips))
+
+    printf '%-26s %4d passed, %d failed, %d skipped  (%d s)\n' "$name" "$good" "$bad" "$skips" \
+        $((($(now_ms) - begin) / 1000))
+    sed -n 's/^ok - \(.*\)# SKIP /    skipped: \1: /p' "$results/tap"
+    [ "$bad" -gt 0 ] || return 0
+    echo "    ended with status $status$([ "$status" -ne 124 ] || echo " (out of time)"); what it said:"
+    { grep -av '^ok \|^#\|^TAP\|^1\.\.' "$results/tap" || true; tail -n 60 "$results/log"; } | sed 's/^/    | /'
 }
 
 native() {
-    local variant=$1 name
-    export CRYPTOD_BUILD=build/$variant
+    local name
+    export CRYPTOD_BUILD=build/$1
     for name in unit integration sandbox; do
-        suite "$name ($variant)" 600 "$CRYPTOD_BUILD/test-$name"
+        run "$name ($1)" 300 tools/criterion-tap.sh "$CRYPTOD_BUILD/test-$name"
     done
 }
 
+# on_afalg NAME SECONDS COMMAND...: here if this kernel has AF_ALG, else in the lab
+on_afalg() {
+    local name=$1 limit=$2
+    shift 2
+    if has_afalg; then
+        run "$name" "$limit" "$@"
+    else
+        run "$name (lab)" $((limit + 20)) tests/lab/uml-run.sh -m 1024 -t "$limit" -e CRYPTOD_BUILD="$CRYPTOD_BUILD" -- "$@"
+    fi
+}
+
 build release
-tap "structure" 60 tools/check-structure.sh
+build asan
+run "structure" 60 tools/check-structure.sh
 native release
 
 export CRYPTOD_BUILD=build/release
-suite "lab, AF_ALG backend" 300 tests/lab/uml-run.sh -t 280 -e CRYPTOD_BUILD=build/release -- build/release/test-lab
-tap "lab, sshd transfers" 300 tests/lab/uml-run.sh -m 1024 -t 280 -- tools/demo-inside.sh --tap --size 16
-tap "lab, sshd and bad days" 300 tests/lab/uml-run.sh -m 1024 -t 280 -- tools/demo-inside.sh --tap --size 16 --disturb
+on_afalg "AF_ALG" 240 tools/criterion-tap.sh build/release/test-lab
+on_afalg "sshd, transfers" 300 tools/demo-inside.sh --tap --size 16
+on_afalg "sshd, bad days" 300 tools/demo-inside.sh --tap --size 16 --disturb
 
-build asan
-export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
+export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 native asan
 
 echo "$passed passed, $failed failed, $skipped skipped"

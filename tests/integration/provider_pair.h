@@ -12,7 +12,7 @@
 #include <openssl/evp.h>
 #include <openssl/provider.h>
 
-#define PAIR_SIZE_MAX (256u * 1024u) // bytes, the longest piece of data
+#define PAIR_SIZE_MAX ((size_t)256 * 1024) // bytes, the longest piece of data
 
 // The names under which every cipher of the provider is asked for.
 extern const char *const pair_names[];
@@ -82,8 +82,8 @@ void pair_random_bytes(uint64_t *seed, void *out, size_t n);
 // Operations and bytes that the daemon at $CRYPTOD_SOCKET has done for an algorithm (any case).
 void pair_served(const char *algorithm, uint64_t *ret_operations, uint64_t *ret_bytes);
 
-// A stream is in software until the daemon has its key, so a short one may be over by then. Whoever wants to see
-// the daemon at work repeats, this often at most.
+// A stream is in software until the daemon has its key, so a short one may be over by then. Whoever
+// wants to see the daemon at work repeats, this often at most.
 #define PAIR_REPEAT 50
 
 #endif

@@ -65,7 +65,7 @@ void states_go_on(struct pair *pair, uint64_t seed, const uint8_t *data)
 
     pair_update(pair, data + 1, pair_random(&seed) % 40, PAIR_APART, 0);
     pair_update(pair, data + 2, pair_random(&seed) % 100000, PAIR_IN_PLACE, 0);
-    pair_cipher(pair, data + 3, 16 * (pair_random(&seed) % 4000), PAIR_APART, 1);
+    pair_cipher(pair, data + 3, (size_t)16 * (pair_random(&seed) % 4000), PAIR_APART, 1);
     pair_final(pair);
     pair_init(pair, NULL, NULL, -1);
     pair_update(pair, data, 100, PAIR_APART, 0);

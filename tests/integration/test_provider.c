@@ -3,6 +3,7 @@
 // that takes every byte it can get (bulk_threshold=0, request_min=1).
 #include <criterion/criterion.h>
 #include <openssl/err.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,7 +129,7 @@ static size_t random_length(uint64_t *seed, int n_block)
         return (size_t)n_block * (pair_random(seed) % 300);
     if (kind < 9)
         return pair_random(seed) % 20000;
-    return 65536 * (1 + pair_random(seed) % 3) + (size_t)beside[pair_random(seed) % 5];
+    return (size_t)65536 * (1 + pair_random(seed) % 3) + (size_t)beside[pair_random(seed) % 5];
 }
 
 struct random_run {
@@ -229,3 +230,32 @@ RANDOM_TEST(random_operations_aes_192_ctr, "AES-192-CTR")
 RANDOM_TEST(random_operations_aes_256_ctr, "AES-256-CTR")
 RANDOM_TEST(random_operations_des_ede3_cbc, "DES-EDE3-CBC")
 RANDOM_TEST(random_operations_chacha20, "ChaCha20")
+
+// ---------------------------------------------------------------- threads
+
+struct thread_run {
+    pthread_t thread;
+    const char *name;
+    uint64_t seed;
+};
+
+static void *thread_main(void *arg)
+{
+    struct thread_run *run = arg;
+
+    random_operations(run->name, run->seed, 300);
+    return NULL;
+}
+
+Test(provider, eight_threads_at_once)
+{
+    struct thread_run runs[8];
+
+    for (size_t i = 0; i < 8; i++) {
+        runs[i].name = pair_names[i % 7]; // ChaCha20 stays in the process
+        runs[i].seed = 1000 + i;
+        cr_assert_eq(pthread_create(&runs[i].thread, NULL, thread_main, &runs[i]), 0);
+    }
+    for (size_t i = 0; i < 8; i++)
+        cr_assert_eq(pthread_join(runs[i].thread, NULL), 0);
+}

@@ -309,7 +309,7 @@ static void lent_iv(struct pair *pair, uint64_t *seed)
     }
     for (int i = 0; i < 20; i++) {
         cr_assert_arr_eq(places[0], places[1], (size_t)pair->n_iv, "%s", pair->name);
-        pair_cipher(pair, data, 16 * (pair_random(seed) % 300), PAIR_APART, 0);
+        pair_cipher(pair, data, (size_t)16 * (pair_random(seed) % 300), PAIR_APART, 0);
         cr_assert_arr_eq(places[0], places[1], (size_t)pair->n_iv, "%s", pair->name);
         if (i % 3 == 0) {
             pair_random_bytes(seed, places[0], (size_t)pair->n_iv);

@@ -54,7 +54,7 @@ Test(provider_copy, in_every_state_goes_its_own_way)
             for (size_t k = 1; known && k < N_COPIES; k++)
                 pair_copy_into(&pairs[k], &pairs[(k - 1) / 2]); // copies of copies too
             for (size_t k = N_COPIES; known && k-- > 0;)
-                states_go_on(&pairs[k], 100 * round + k, data);
+                states_go_on(&pairs[k], 100 * (uint64_t)round + k, data);
             for (size_t k = 0; k < N_COPIES; k++)
                 pair_close(&pairs[k]);
             if (!known)

@@ -10,7 +10,8 @@
 #   -t SECONDS     at most this long (default 120), not counting the preparation that the first run may need
 #   -e NAME=VALUE  environment of COMMAND; nothing else of the caller's environment is passed on
 #   -c CPU         qemu's CPU model (default qemu64, which has no AES instructions)
-#   -s CPUS        how many (default 1)
+#   -s CPUS        how many (default 1). The clock of one CPU counts its instructions, 10^9 a second, and so does not
+#                  care how busy the machine outside is; the clock of several is the time outside.
 #   -V             no engine
 #
 # 77: no lab on this machine (the reason is printed); 124: out of time; 125: the emulated machine failed.
@@ -94,8 +95,11 @@ case $job in *[[:space:],]*) echo "lab: a space or comma in TMPDIR" >&2 && exit 
 devices=($(share rootfs /) $(share job "$job/share") -device virtio-serial-pci $(line out) $(line err) $(line status)
     -object "rng-random,id=rng,filename=/dev/urandom" -device "virtio-rng-pci,rng=rng")
 
+emulator=(-accel "tcg,thread=single" -icount "shift=0")
+[ "$cpus" -eq 1 ] || emulator=(-accel "tcg,thread=multi")
+
 setpriv --pdeathsig KILL qemu-system-x86_64 -nodefaults -no-user-config -nographic -no-reboot \
-    -machine q35 -accel tcg,thread=multi -cpu "$cpu" -smp "$cpus" -m "$memory" \
+    -machine q35 "${emulator[@]}" -cpu "$cpu" -smp "$cpus" -m "$memory" \
     -kernel "$prepared/kernel" -initrd "$prepared/initrd" \
     -append 'console=ttyS0 quiet panic=-1 reboot=t tsc=reliable no_timer_check mitigations=off nokaslr' \
     -serial "file:$job/console" "${devices[@]}" "${engine[@]}" </dev/null >"$job/qemu" 2>&1 &
