@@ -149,12 +149,12 @@ Test(engine, serves_every_algorithm)
     for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
         const uint32_t reason = engine_client_open_stream(&client, a, a, key);
 
-        cr_expect_eq(rig.offer.offer[a].lanes,
-                     a == ALGORITHM_CHACHA20 ? MESSAGE_LANE_SOFTWARE : MESSAGE_LANE_REQUEST);
-        if (a == ALGORITHM_CHACHA20) {
-            cr_expect_eq(reason, MESSAGE_REASON_ALGORITHM);
-            continue;
-        }
+        const enum algorithm_mode mode = algorithm_get(a)->mode;
+
+        cr_expect_eq(rig.offer.offer[a].lanes, mode == ALGORITHM_CHACHA ? MESSAGE_LANE_KEYSTREAM
+                                               : mode == ALGORITHM_CTR
+                                                   ? MESSAGE_LANE_REQUEST | MESSAGE_LANE_KEYSTREAM
+                                                   : MESSAGE_LANE_REQUEST);
         cr_assert_eq(reason, MESSAGE_OK);
         for (uint32_t i = 1; i <= 10; i++) {
             engine_client_expect_right(&client, a, a, key, true, i * 6400);
