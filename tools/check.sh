@@ -2,7 +2,7 @@
 # check.sh: what `make check` runs, as root: installs what is missing, builds with and without sanitizers, runs every
 # test here and on the lab's kernels, and leaves nothing running. Its last line is `N passed, N failed, N skipped`.
 #
-# CHECK_SECONDS: what has not begun by then counts as failed (default 1500).
+# CHECK_SECONDS: what has not begun by then counts as failed (default 4800).
 # shellcheck source=tools/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need_root "it starts the daemon and makes sandboxes"
@@ -21,7 +21,7 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-deadline=$(($(now_ms) + 1000 * ${CHECK_SECONDS:-1500}))
+deadline=$(($(now_ms) + 1000 * ${CHECK_SECONDS:-4800}))
 
 # build VARIANT: everything that can be built, with warnings as errors
 build() {
@@ -78,7 +78,7 @@ native() {
     local name
     export CRYPTOD_BUILD=build/$1
     for name in unit integration sandbox; do
-        run "$name ($1)" 300 tools/criterion-tap.sh "$CRYPTOD_BUILD/test-$name"
+        run "$name ($1)" 900 tools/criterion-tap.sh "$CRYPTOD_BUILD/test-$name"
     done
 }
 
