@@ -91,6 +91,32 @@ static void sum_up_afalg(struct offer *offer)
     }
 }
 
+static const struct backend_ops *ops_of(uint32_t bit)
+{
+    switch (bit) {
+    case CONFIG_BACKEND_FAULT:
+        return &backend_fault_ops;
+    case CONFIG_BACKEND_AFALG:
+        return &backend_afalg_ops;
+    case CONFIG_BACKEND_CPU:
+        return &backend_cpu_ops;
+    default:
+        return NULL;
+    }
+}
+
+// The i-th backend in order of preference; NULL: none there. Without an order (bits alone) those
+// that tests ask for come first, and this CPU last.
+static const struct backend_ops *ops_at(uint32_t backends, uint32_t i)
+{
+    static const uint32_t order[OFFER_BACKENDS_MAX] = {CONFIG_BACKEND_FAULT, CONFIG_BACKEND_AFALG,
+                                                       CONFIG_BACKEND_CPU};
+
+    if (CONFIG_BACKEND_AT(backends, 0) != 0)
+        return ops_of(CONFIG_BACKEND_AT(backends, i));
+    return ops_of(backends & order[i]);
+}
+
 int offer_init(struct offer *offer, const struct message_role_config *config, uint32_t n_workers)
 {
     const struct backend_settings settings = {
@@ -101,12 +127,12 @@ int offer_init(struct offer *offer, const struct message_role_config *config, ui
     offer->reference.error = backend_cpu_ops.init(&settings, &offer->reference.instance);
     if (offer->reference.error < 0)
         return offer->reference.error;
-    if (config->backends & CONFIG_BACKEND_FAULT)
-        start_backend(offer, &backend_fault_ops, &settings);
-    if (config->backends & CONFIG_BACKEND_AFALG)
-        start_backend(offer, &backend_afalg_ops, &settings);
-    if (config->backends & CONFIG_BACKEND_CPU)
-        start_backend(offer, &backend_cpu_ops, &settings);
+    for (uint32_t i = 0; i < OFFER_BACKENDS_MAX; i++) {
+        const struct backend_ops *ops = ops_at(config->backends, i);
+
+        if (ops)
+            start_backend(offer, ops, &settings);
+    }
     for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
         for (uint32_t b = 0; b < offer->n_backends; b++) {
             offer->rows[a][b].info = algorithm_get(a);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the engine can do, and what of it is offered: one row for each (algorithm, configured
-// backend). For an algorithm the first backend that works, in the order fault, afalg, cpu, serves;
+// backend). For an algorithm the first backend that works, in the configured order, serves;
 // the configuration says whether it is offered always, only if it was measured to gain, or never.
 // Knows nothing of channels. Made by the main thread before the others; they only add to the
 // statistics.

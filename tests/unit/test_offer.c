@@ -101,6 +101,19 @@ Test(offer, lets_the_first_backend_that_works_serve)
     offer_fini(&offer);
 }
 
+Test(offer, keeps_the_order_of_the_configuration)
+{
+    const uint32_t bits = CONFIG_BACKEND_CPU | CONFIG_BACKEND_FAULT;
+
+    setup(bits | CONFIG_BACKEND_CPU << 8 | CONFIG_BACKEND_FAULT << 12, "error_after=0",
+          CONFIG_OFFLOAD_ALWAYS);
+    cr_assert_eq(offer.n_backends, 2);
+    cr_expect_str_eq(offer.rows[0][0].backend->ops->name, "cpu");
+    cr_expect_str_eq(offer.rows[0][1].backend->ops->name, "fault");
+    cr_expect_eq(offer_find_row(&offer, 0), &offer.rows[0][0]);
+    offer_fini(&offer);
+}
+
 Test(offer, says_when_a_backend_cannot_start)
 {
     setup(CONFIG_BACKEND_CPU | CONFIG_BACKEND_FAULT, "bad spec", CONFIG_OFFLOAD_ALWAYS);
