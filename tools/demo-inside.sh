@@ -29,7 +29,7 @@ data=$(mktemp -d)
 export CRYPTOD_SOCKET=$work/cryptod.sock
 daemon=
 sshd=
-shaper=
+copy=
 failed=0
 made_run_sshd=
 
@@ -37,7 +37,7 @@ made_run_sshd=
 clean_up() {
     trap '' INT TERM HUP
     exec 9>&- 9<&- || true
-    [ -z "$shaper" ] || kill "$shaper" 2>/dev/null || true
+    [ -z "$copy" ] || kill "$copy" 2>/dev/null || true
     [ -z "$sshd" ] || kill "$sshd" 2>/dev/null || true
     if [ -n "$daemon" ]; then
         signal_daemon CONT
@@ -265,31 +265,39 @@ check_status() {
 
 # disturb SIGNAL DIRECTION: the daemon gets SIGNAL while a file is on its way
 disturb() {
-    local signal=$1 direction=$2 from=$data/file to=$data/server/file target=$data/server/file before done_mib=0
+    local signal=$1 direction=$2 from to target before served mib=0
     before=$(operations aes-128-cbc)
-    from=$data/file to=$user@127.0.0.1:$target
-    if [ "$direction" = down ]; then
+    if [ "$direction" = up ]; then
+        target=$data/server/file
+        from=$data/file to=$user@127.0.0.1:$target
+    else
         cp "$data/file" "$data/server/source"
         target=$data/back
         from=$user@127.0.0.1:$data/server/source to=$target
     fi
-    # Slowed down to 8 MB/s (-l), so that there is a middle.
-    timeout 100 scp "${ssh_options[@]}" -P "$port" -c aes128-cbc -l 65536 "$from" "$to" &
-    shaper=$!
-    while kill -0 "$shaper" 2>/dev/null && [ "$done_mib" -lt $((size / 4)) ]; do
+    # Slowed down to 1 MB/s (-l), so that there is a middle.
+    timeout 100 scp "${ssh_options[@]}" -P "$port" -c aes128-cbc -l 8192 "$from" "$to" &
+    copy=$!
+    while kill -0 "$copy" 2>/dev/null && [ "$mib" -lt 1 ]; do
         sleep 0.1
-        done_mib=$(($(stat -c %s "$target" 2>/dev/null || echo 0) / 1048576))
+        mib=$(arrived "$target")
     done
-    [ "$(operations aes-128-cbc)" -gt "$before" ] || check FAIL "SIG$signal, $direction: the daemon had no part in it"
+    served=$(($(operations aes-128-cbc) - before))
+    mib=$(arrived "$target")
     signal_daemon "$signal"
-    done_mib=$(($(stat -c %s "$target" 2>/dev/null || echo 0) / 1048576))
-    if wait "$shaper" && [ "$(hash_of "$target")" = "$(hash_of "$data/file")" ] && [ "$done_mib" -lt "$size" ]; then
-        check OK "daemon gets SIG$signal after $done_mib of $size MiB $direction: the file is right"
+    if wait "$copy" && [ "$(hash_of "$target")" = "$(hash_of "$data/file")" ] && [ "$mib" -lt "$size" ] &&
+        [ "$served" -gt 0 ]; then
+        check OK "daemon gets SIG$signal after $mib of $size MiB $direction: the file is right"
     else
-        check FAIL "daemon gets SIG$signal after $done_mib of $size MiB $direction"
+        check FAIL "daemon gets SIG$signal after $mib of $size MiB $direction ($served operations before)"
     fi
-    shaper=
+    copy=
     rm -f "$target" "$data/server/source"
+}
+
+# arrived FILE: how many MiB of it are there
+arrived() {
+    echo $(($(stat -c %s "$1" 2>/dev/null || echo 0) / 1048576))
 }
 
 # login WHEN: a session must come about whatever the daemon does

@@ -51,17 +51,20 @@ fi
 cp /job/command /job/folder "$root/run/lab/"
 
 # exec: the kernel's own threads take their root from pid 1. Only if pid 1 itself changes root do they find modprobe
-# when an algorithm is asked for that is a module. The last stty waits until the lines have sent everything. The end is
-# a reset, which qemu takes as the end: an orderly power-off would wait for ever if the engine hangs.
+# when an algorithm is asked for that is a module. The lines stay open because the last close resets their mode. The
+# stty after the job waits until they have sent everything. The end is a reset, which qemu takes as the end: an orderly
+# power-off would wait for ever if the engine hangs.
 # shellcheck disable=SC2016
 exec chroot "$root" /bin/sh -c '
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     export PATH
-    for line in 0 1 2; do stty -F /dev/hvc$line raw -echo; done
+    exec 3<>/dev/hvc0 4<>/dev/hvc1 5<>/dev/hvc2
+    for line in 3 4 5; do stty raw -echo <&$line; done
     cd "$(cat /run/lab/folder)"
-    setsid /bin/bash /run/lab/command </dev/null >/dev/hvc0 2>/dev/hvc1 && status=0 || status=$?
-    for line in 0 1; do stty -F /dev/hvc$line raw; done
-    echo "$status" >/dev/hvc2
-    stty -F /dev/hvc2 raw
+    setsid /bin/bash /run/lab/command </dev/null >&3 2>&4 3>&- 4>&- 5>&- && status=0 || status=$?
+    stty raw <&3
+    stty raw <&4
+    echo "$status" >&5
+    stty raw <&5
     echo b >/proc/sysrq-trigger
     sleep 30'

@@ -65,10 +65,11 @@ timer=
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
     trap '' INT TERM HUP
+    exec 2>/dev/null # bash would report the processes ended here
     # setsid(1) made the lab a process group; its helper processes would outlive its first one.
-    [ -z "$group" ] || kill -KILL -- "-$group" 2>/dev/null || true
-    [ -z "$timer" ] || kill -KILL "$timer" 2>/dev/null || true
-    wait 2>/dev/null || true
+    [ -z "$group" ] || kill -KILL -- "-$group" || true
+    [ -z "$timer" ] || kill -KILL "$timer" || true
+    wait || true
     rm -rf "$job"
 }
 trap clean_up EXIT
