@@ -40,7 +40,8 @@ clean_up() {
     [ -z "$copy" ] || kill "$copy" 2>/dev/null || true
     [ -z "$sshd" ] || kill "$sshd" 2>/dev/null || true
     if [ -n "$daemon" ]; then
-        signal_daemon CONT
+        # shellcheck disable=SC2046 # several numbers
+        kill -s CONT $(daemon_pids) 2>/dev/null || true
         kill "$daemon" 2>/dev/null || true
     fi
     wait
@@ -90,12 +91,10 @@ END
     die "cryptod did not start: $(tail -n 5 "$work/cryptod.log")"
 }
 
-# signal_daemon NAME: to the monitor and its two roles at once.
-signal_daemon() {
-    local pids
-    pids=$(pgrep -P "$daemon" || true)
-    # shellcheck disable=SC2086 # several numbers
-    kill -s "$1" "$daemon" $pids 2>/dev/null || true
+# The monitor and its two roles.
+daemon_pids() {
+    echo "$daemon"
+    pgrep -P "$daemon" || true
 }
 
 # operations ALGORITHM: how many the daemon has done
@@ -263,46 +262,47 @@ check_status() {
     done
 }
 
-# disturb SIGNAL DIRECTION: the daemon gets SIGNAL while a file is on its way
+# disturb SIGNAL DIRECTION: a file is on its way, a quarter has arrived and the sender waits for the gate; the gate opens
+# and the daemon gets SIGNAL.
 disturb() {
-    local signal=$1 direction=$2 from to target before served mib=0
+    local signal=$1 direction=$2 part=$((size * 262144)) target before served pids
+    local send="head -c $part %q; while [ ! -e %q ]; do sleep 0.1; done; tail -c +$((part + 1)) %q"
     before=$(operations aes-128-cbc)
+    mapfile -t pids < <(daemon_pids)
     if [ "$direction" = up ]; then
         target=$data/server/file
-        from=$data/file to=$user@127.0.0.1:$target
+        # shellcheck disable=SC2059
+        sh -c "$(printf "$send" "$data/file" "$data/gate" "$data/file")" | session "cat >$target" &
     else
-        cp "$data/file" "$data/server/source"
         target=$data/back
-        from=$user@127.0.0.1:$data/server/source to=$target
+        cp "$data/file" "$data/server/source"
+        # shellcheck disable=SC2059
+        session "$(printf "$send" "$data/server/source" "$data/gate" "$data/server/source")" >"$target" &
     fi
-    # Slowed down to 1 MB/s (-l), so that there is a middle.
-    timeout 100 scp "${ssh_options[@]}" -P "$port" -c aes128-cbc -l 8192 "$from" "$to" &
     copy=$!
-    while kill -0 "$copy" 2>/dev/null && [ "$mib" -lt 1 ]; do
+    while kill -0 "$copy" 2>/dev/null && [ "$(stat -c %s "$target" 2>/dev/null || echo 0)" -lt "$part" ]; do
         sleep 0.1
-        mib=$(arrived "$target")
     done
     served=$(($(operations aes-128-cbc) - before))
-    mib=$(arrived "$target")
-    signal_daemon "$signal"
-    if wait "$copy" && [ "$(hash_of "$target")" = "$(hash_of "$data/file")" ] && [ "$mib" -lt "$size" ] &&
-        [ "$served" -gt 0 ]; then
-        check OK "daemon gets SIG$signal after $mib of $size MiB $direction: the file is right"
+    : >"$data/gate"
+    kill -s "$signal" "${pids[@]}" 2>/dev/null || true # the roles may have followed the monitor already
+    if wait "$copy" && [ "$(hash_of "$target")" = "$(hash_of "$data/file")" ] && [ "$served" -gt 0 ]; then
+        check OK "daemon gets SIG$signal in the middle of $size MiB $direction: the file is right"
     else
-        check FAIL "daemon gets SIG$signal after $mib of $size MiB $direction ($served operations before)"
+        check FAIL "daemon gets SIG$signal in the middle of $size MiB $direction ($served operations before)"
     fi
     copy=
-    rm -f "$target" "$data/server/source"
+    rm -f "$target" "$data/server/source" "$data/gate"
 }
 
-# arrived FILE: how many MiB of it are there
-arrived() {
-    echo $(($(stat -c %s "$1" 2>/dev/null || echo 0) / 1048576))
+# session COMMAND: run by a shell at the other end
+session() {
+    timeout 150 ssh "${ssh_options[@]}" -p "$port" -c aes128-cbc "$user@127.0.0.1" "$1"
 }
 
 # login WHEN: a session must come about whatever the daemon does
 login() {
-    if [ "$(timeout 60 ssh "${ssh_options[@]}" -p "$port" -c aes128-ctr "$user@127.0.0.1" echo in </dev/null)" = in ]; then
+    if [ "$(session "echo in" </dev/null)" = in ]; then
         check OK "login while the daemon is $1"
     else
         check FAIL "login while the daemon is $1"
@@ -310,12 +310,13 @@ login() {
 }
 
 show_disturbances() {
-    local direction
+    local direction pids
     head -c "${size}M" /dev/urandom >"$data/file"
     for direction in up down; do
         disturb STOP "$direction"
         login stopped
-        signal_daemon CONT
+        mapfile -t pids < <(daemon_pids)
+        kill -s CONT "${pids[@]}"
         disturb KILL "$direction"
         wait "$daemon" 2>/dev/null || true
         login killed
