@@ -116,7 +116,7 @@ Test(afalg_engine, keeps_the_deny_list)
     struct message_engine_summary summary;
     struct engine_client client;
 
-    start("some-other ctr(aes)");
+    start("some-other ctr(aes) ecb(aes)");
     get_rows(rows, &summary);
     cr_expect_eq(rows[ALGORITHM_AES_128_CTR].state, MESSAGE_STATE_DENIED);
     cr_expect_str_eq(rows[ALGORITHM_AES_128_CTR].text, "on the list deny_drivers");
@@ -128,5 +128,22 @@ Test(afalg_engine, keeps_the_deny_list)
     get_rows(rows, &summary);
     cr_expect_eq(rows[ALGORITHM_AES_128_CTR].operations, 0);
     engine_client_close(&client);
+    engine_rig_stop(&rig);
+}
+
+// What is offered has passed the comparison with OpenSSL, so the counter blocks are right.
+Test(afalg_engine, makes_keystream_from_ecb_where_there_is_no_ctr)
+{
+    struct message_status_algorithm rows[ALGORITHM_COUNT];
+    struct message_engine_summary summary;
+
+    start("ctr(aes)");
+    get_rows(rows, &summary);
+    for (uint32_t a = ALGORITHM_AES_128_CTR; a <= ALGORITHM_AES_256_CTR; a++) {
+        cr_expect_eq(rows[a].state, MESSAGE_STATE_OFFERED);
+        cr_expect_eq(rows[a].lanes, MESSAGE_LANE_KEYSTREAM);
+        cr_expect_eq(strncmp(rows[a].driver, "ecb", 3), 0, "%s", rows[a].driver);
+        cr_expect_str_eq(rows[a].text, "from ecb(aes): on the list deny_drivers");
+    }
     engine_rig_stop(&rig);
 }
