@@ -76,7 +76,7 @@ static int keystream_consume(struct session *session, struct cryptod_stream *str
     size_t n_done = 0;
     int r = 0;
 
-    while (n_done < n_bytes &&
+    while (r == 0 && n_done < n_bytes &&
            keystream_seek(session, index, keystream_here(stream)) == KEYSTREAM_HERE) {
         r = keystream_await(session, index);
         if (r == 0)
@@ -87,6 +87,8 @@ static int keystream_consume(struct session *session, struct cryptod_stream *str
         n_done += n;
         stream->position += n;
         stream->must_seek = true;
+        if (!session_is_intact(session))
+            r = -EPIPE;
     }
     counters_add(&counters_process.keystream_bytes, n_done);
     *ret_n = n_done;
@@ -138,6 +140,8 @@ int keystream_crypt(struct session *session, struct cryptod_stream *stream, uint
         r = keystream_prepare(session, stream, n_bytes - *ret_n, ret_n_software);
     if (r == 0)
         return 0;
+    if (!session_is_intact(session)) // the memory is the parent's
+        return -EPIPE;
     // After an error of the engine others are none the worse.
     uint64_t slots = r == -EIO ? 0 : keystream_slots(session, index);
     keystream_drop(session, index);

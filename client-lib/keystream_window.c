@@ -152,17 +152,29 @@ int keystream_await(struct session *session, uint32_t index)
 size_t keystream_use(struct session *session, uint32_t index, uint8_t *out, const uint8_t *in,
                      size_t n_bytes)
 {
-    struct keystream_window *window = &session->keystream.windows[index];
+    struct keystream_table *table = &session->keystream;
+    struct keystream_window *window = &table->windows[index];
     uint32_t slot = window_slot(window, 0);
-    struct keystream_piece *piece = &session->keystream.pieces[slot];
-    size_t left = piece->n_bytes - piece->n_passed;
-    size_t n = n_bytes < left ? n_bytes : left;
+    struct keystream_piece *piece = &table->pieces[slot];
+    uint32_t left = piece->n_bytes - piece->n_passed;
+    size_t n = n_bytes < left ? n_bytes : left, n_done = 0;
 
-    keystream_xor(out, in, shm_data(&session->map, slot) + piece->n_passed, n);
-    piece->n_passed += (uint32_t)n;
-    if (n == left)
+    while (n_done < n) {
+        size_t n_chunk = n - n_done < sizeof table->copy ? n - n_done : sizeof table->copy;
+        uint8_t *keystream = shm_data(&session->map, slot) + piece->n_passed;
+        memcpy(table->copy, keystream, n_chunk);
+        if (!session_is_intact(session)) {
+            explicit_bzero(table->copy, n_chunk);
+            return n_done;
+        }
+        explicit_bzero(keystream, n_chunk);
+        keystream_xor(out + n_done, in + n_done, table->copy, n_chunk);
+        piece->n_passed += (uint32_t)n_chunk;
+        n_done += n_chunk;
+    }
+    if (piece->n_passed == piece->n_bytes)
         window_pop(session, window);
-    return n;
+    return n_done;
 }
 
 static bool window_is_last_in_use(const struct keystream_table *table,

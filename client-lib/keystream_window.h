@@ -44,7 +44,12 @@ struct keystream_window {
     uint8_t size; // pieces that it may have, for now
 };
 
+// Keystream is copied here before it is used: what a fork in the middle of a call does to the
+// shared memory, in either process, does not reach it.
+#define KEYSTREAM_COPY_SIZE 4096u
+
 struct keystream_table {
+    uint8_t copy[KEYSTREAM_COPY_SIZE];
     struct keystream_window windows[SHM_STREAMS_MAX];
     struct keystream_piece pieces[HANDSHAKE_SLOTS]; // by slot
     uint32_t n_slots;
@@ -81,7 +86,8 @@ struct keystream_place keystream_end(const struct session *session, uint32_t ind
 // slot back; or as ring_wait().
 int keystream_await(struct session *session, uint32_t index);
 
-// Uses the first piece, which was waited for, up to its end. Bytes done, at least 1.
+// Uses the first piece, which was waited for, up to its end. Bytes done; the channel may not be
+// this process's any more afterwards (session_is_intact()).
 size_t keystream_use(struct session *session, uint32_t index, uint8_t *out, const uint8_t *in,
                      size_t n_bytes);
 

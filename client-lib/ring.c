@@ -45,6 +45,8 @@ int ring_publish(struct session *session)
     static const uint8_t byte = 1;
     struct shm_header *header = shm_header(&session->map);
 
+    if (!session_is_intact(session))
+        return -EPIPE;
     atomic_store_explicit(&header->submitted, session->sequence, memory_order_release);
     if (!shm_must_ring(&header->engine_waits))
         return 0;

@@ -72,7 +72,8 @@ void session_fail(struct session *c, int error)
 {
     if (c->control < 0)
         return;
-    keystream_table_wipe(c);
+    if (fork_is_ours())
+        keystream_table_wipe(c);
     switch (error) {
     case -ENODATA:
     case -ECONNRESET:
@@ -254,6 +255,12 @@ void session_release(struct session *c)
         shm_unmap(&c->map);
     }
     session_unlock();
+}
+
+bool session_is_intact(const struct session *c)
+{
+    atomic_signal_fence(memory_order_seq_cst); // the handler is in this thread
+    return c->control >= 0 && fork_is_ours();
 }
 
 void session_report(void)

@@ -50,6 +50,11 @@ void session_release(struct session *session);
 bool session_offers_lane(enum algorithm_id algorithm, uint32_t lane, uint32_t *ret_min,
                          uint32_t *ret_threshold);
 
+// For the holder, between reading the shared memory and believing it: whether the channel is still
+// this process's. A signal handler may have forked meanwhile, and this be the child: its parent
+// goes on with the memory.
+bool session_is_intact(const struct session *session);
+
 // For slot_let_go(), which may not wait for the channel.
 struct slot_table *session_slots(void);
 

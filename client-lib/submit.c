@@ -8,14 +8,13 @@
 #include "counters.h"
 #include "ring.h"
 
-struct submit_piece {
-    uint8_t iv[ALGORITHM_IV_LEN_MAX];
-    uint32_t n_bytes;
-};
+// Results are copied in steps of this size, by way of memory that a fork in the middle of a call
+// leaves alone, so a step is either done or not.
+#define SUBMIT_COPY_SIZE 4096u
 
 // Published and not yet copied out: the pieces in the last n slots before session->request_slot.
 struct submit_flight {
-    struct submit_piece pieces[SHM_SLOTS_REQUEST];
+    uint32_t n_bytes[SHM_SLOTS_REQUEST];
     uint32_t n;
     size_t n_ahead;                   // bytes of the job that are in the flight
     uint8_t iv[ALGORITHM_IV_LEN_MAX]; // of the piece after them
@@ -44,7 +43,6 @@ static int submit_publish(struct session *session, const struct submit_job *job,
     size_t left = job->n_bytes - flight->n_ahead;
     uint32_t n_bytes = left < SHM_SLOT_SIZE ? (uint32_t)left : SHM_SLOT_SIZE;
     uint32_t slot = submit_slot(session, 0);
-    struct submit_piece *piece = &flight->pieces[slot];
     struct shm_request request = {
         .stream = job->stream,
         .operation = job->encrypt ? SHM_OP_ENCRYPT : SHM_OP_DECRYPT,
@@ -53,8 +51,7 @@ static int submit_publish(struct session *session, const struct submit_job *job,
     };
 
     memcpy(request.iv, flight->iv, sizeof request.iv);
-    memcpy(piece->iv, flight->iv, sizeof piece->iv);
-    piece->n_bytes = n_bytes;
+    flight->n_bytes[slot] = n_bytes;
     memcpy(shm_data(&session->map, slot), in, n_bytes);
     ring_put(session, &request);
     session->request_slot++;
@@ -65,29 +62,45 @@ static int submit_publish(struct session *session, const struct submit_job *job,
     return ring_publish(session);
 }
 
+// A step of a result, n_bytes of it from data on.
+static int submit_copy(const struct session *session, struct submit_job *job, const uint8_t *data,
+                       uint32_t n_bytes)
+{
+    uint8_t copy[SUBMIT_COPY_SIZE];
+
+    memcpy(copy, data, n_bytes);
+    if (!session_is_intact(session))
+        return -EPIPE;
+    submit_next_iv(job, job->encrypt ? copy : job->in, n_bytes, job->iv);
+    memcpy(job->out, copy, n_bytes);
+    job->out += n_bytes;
+    job->in += n_bytes;
+    job->n_bytes -= n_bytes;
+    return 0;
+}
+
 // Waits for the oldest piece and copies it out.
 static int submit_collect(struct session *session, struct submit_job *job,
                           struct submit_flight *flight)
 {
     uint32_t slot = submit_slot(session, flight->n);
-    uint32_t n_bytes = flight->pieces[slot].n_bytes;
+    uint32_t n_bytes = flight->n_bytes[slot], n_step;
 
     int r = ring_wait(session, slot, session->spins);
     if (r < 0)
         return r;
     if (ring_result(session, slot) != 0)
         return -EIO;
-    memcpy(job->out, shm_data(&session->map, slot), n_bytes);
+    for (uint32_t n_done = 0; n_done < n_bytes; n_done += n_step) {
+        n_step = n_bytes - n_done < SUBMIT_COPY_SIZE ? n_bytes - n_done : SUBMIT_COPY_SIZE;
+        r = submit_copy(session, job, shm_data(&session->map, slot) + n_done, n_step);
+        if (r < 0)
+            return r;
+    }
     if (job->mode == ALGORITHM_CBC && job->encrypt)
-        submit_next_iv(job, job->out, n_bytes, flight->iv);
-    job->out += n_bytes;
-    job->in += n_bytes;
-    job->n_bytes -= n_bytes;
+        memcpy(flight->iv, job->iv, sizeof flight->iv);
     flight->n--;
     flight->n_ahead -= n_bytes;
-    const uint8_t *iv =
-        flight->n > 0 ? flight->pieces[submit_slot(session, flight->n)].iv : flight->iv;
-    memcpy(job->iv, iv, sizeof job->iv);
     counters_add(&counters_process.request_operations, 1);
     counters_add(&counters_process.request_bytes, n_bytes);
     return 0;
