@@ -60,7 +60,9 @@ static char *text_lanes(uint32_t lanes, char *buffer, size_t n_buffer)
                          status_lane_name((enum cryptod_lane)lane));
         used += n > 0 ? (size_t)n : 0;
     }
-    return buffer[0] != '\0' ? buffer : strcpy(buffer, "-");
+    if (used == 0)
+        snprintf(buffer, n_buffer, "-");
+    return buffer;
 }
 
 static int print_algorithms(const struct cryptod_status *status)
