@@ -108,9 +108,9 @@ run "structure" 60 tools/check-structure.sh
 native release
 
 export CRYPTOD_BUILD=build/release
-on_afalg "AF_ALG" 240 tools/criterion-tap.sh build/release/test-lab
-on_afalg "sshd, transfers" 300 tools/demo-inside.sh --tap --size 16
-on_afalg "sshd, bad days" 300 tools/demo-inside.sh --tap --size 16 --disturb
+on_afalg "AF_ALG" 600 tools/criterion-tap.sh build/release/test-lab
+on_afalg "sshd, transfers" 900 tools/demo-inside.sh --tap --size 16
+on_afalg "sshd, bad days" 900 tools/demo-inside.sh --tap --size 16 --disturb
 
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 native asan
