@@ -12,6 +12,10 @@ lint:
 	$(Q)tools/setup.sh --all
 	$(Q)tools/lint.sh
 
+bench:
+	$(Q)tools/setup.sh
+	$(Q)for name in $(patsubst bench/%.c,%,$(BENCH_SRC)); do bench/run $$name || exit 1; done
+
 # For editors and clang-tidy; without running the compiler.
 compile_commands.json: FORCE
 	$(Q)$(MAKE) -s --no-print-directory -Bn V=1 all tests benches | tools/compile-commands.sh > $@
