@@ -13,7 +13,7 @@ if has_afalg; then
 fi
 echo "This machine's kernel has no AF_ALG: booting the lab kernel (user-mode Linux) for the demo."
 status=0
-tests/lab/uml-run.sh -m 1024 -t 175 -- tools/demo-inside.sh --size "$size" || status=$?
+tests/lab/uml-run.sh -m 1024 -t 600 -- tools/demo-inside.sh --size "$size" || status=$?
 case $status in
 0) ;;
 77) echo "Without it, 'make check' still runs every test that needs no AF_ALG." >&2 ;;
