@@ -260,12 +260,13 @@ check_status() {
             check FAIL "$algorithm: not served by the kernel (operations: ${count:-0}, driver: ${driver:-none})"
         fi
     done
+    [ -n "$tap" ] || echo "  (A session that finds its own CPU faster goes on there: CPUs with AES instructions are.)"
 }
 
-# disturb SIGNAL DIRECTION: a file is on its way, a quarter has arrived and the sender waits for the gate; the gate opens
-# and the daemon gets SIGNAL.
+# disturb SIGNAL DIRECTION: a file is on its way, 1 MiB has arrived and the sender waits for the gate; the gate opens and
+# the daemon gets SIGNAL. (Not later: a session may have found its own CPU to be faster by then.)
 disturb() {
-    local signal=$1 direction=$2 part=$((size * 262144)) target before served pids
+    local signal=$1 direction=$2 part=1048576 target before served pids
     local send="head -c $part %q; while [ ! -e %q ]; do sleep 0.1; done; tail -c +$((part + 1)) %q"
     before=$(operations aes-128-cbc)
     mapfile -t pids < <(daemon_pids)
