@@ -6,7 +6,7 @@
 size=${1:-64}
 
 need_root "it installs packages and starts cryptod and sshd"
-tools/setup.sh
+tools/setup.sh --demo
 make -s all
 if has_afalg; then
     exec tools/demo-inside.sh --size "$size"

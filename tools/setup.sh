@@ -1,6 +1,7 @@
 #!/bin/bash
-# setup.sh [--all]: installs the Debian packages that building, testing and the demo need; only those that are missing,
-# so it is quick and works offline once they are there. --all adds what `make lint` needs.
+# setup.sh [--demo | --all]: installs the Debian packages that building, testing and the demo need; only those that are
+# missing, so it is quick and works offline once they are there. --demo leaves out what only tests need, --all adds what
+# `make lint` needs.
 # shellcheck source=tools/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -12,10 +13,13 @@ packages=(
     openssh-server openssh-client                                                             # the demo's programs
     kmod iproute2 procps jq perl-base mandoc
 )
-# The lab kernel exists for these only; elsewhere what needs it is skipped.
+# The lab's kernels exist for these only; elsewhere what needs them is skipped. --demo does without the second.
 case $(dpkg --print-architecture) in
 amd64 | i386) packages+=(user-mode-linux) ;;
 esac
+if [ "${1:-}" != --demo ] && [ "$(dpkg --print-architecture)" = amd64 ]; then
+    packages+=(qemu-system-x86 busybox-static cpio xz-utils zstd)
+fi
 [ "${1:-}" != --all ] ||
     packages+=(clang clang-format clang-tidy cppcheck shellcheck libclang-rt-dev)
 
