@@ -98,10 +98,11 @@ devices=($(share rootfs /) $(share job "$job/share") -device virtio-serial-pci $
 emulator=(-accel "tcg,thread=single" -icount "shift=0")
 [ "$cpus" -eq 1 ] || emulator=(-accel "tcg,thread=multi")
 
+# Without randomized addresses the translated code of one process serves the next, too.
 setpriv --pdeathsig KILL qemu-system-x86_64 -nodefaults -no-user-config -nographic -no-reboot \
     -machine q35 "${emulator[@]}" -cpu "$cpu" -smp "$cpus" -m "$memory" \
     -kernel "$prepared/kernel" -initrd "$prepared/initrd" \
-    -append 'console=ttyS0 quiet panic=-1 reboot=t tsc=reliable no_timer_check mitigations=off nokaslr' \
+    -append 'console=ttyS0 quiet panic=-1 reboot=t tsc=reliable no_timer_check mitigations=off nokaslr norandmaps' \
     -serial "file:$job/console" "${devices[@]}" "${engine[@]}" </dev/null >"$job/qemu" 2>&1 &
 machine=$!
 setpriv --pdeathsig KILL sleep "$limit" &
