@@ -62,6 +62,7 @@ struct fake_daemon {
     _Atomic uint32_t bells;      // packets
     _Atomic uint32_t revoked;    // keystream slots
     _Atomic uint32_t lost;       // clients that went away
+    _Atomic uint32_t turns;      // looks at everything
 
     int listener;
     pthread_t thread;
@@ -83,7 +84,7 @@ const struct shm_map *fake_daemon_map(const struct fake_daemon *fake);
 // Waits (at most 10 s) until the counter is at least n.
 void fake_daemon_wait(_Atomic uint32_t *counter, uint32_t n);
 
-// Waits long enough for the thread to have looked at everything once more.
-void fake_daemon_settle(void);
+// Waits until the thread has looked at everything once more.
+void fake_daemon_settle(struct fake_daemon *fake);
 
 #endif

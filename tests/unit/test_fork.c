@@ -151,7 +151,7 @@ Test(fork, nothing_to_offer_means_no_channel_for_children)
     if (pid == 0)
         _exit(0);
     cr_assert_eq(exit_status(pid), 0);
-    fake_daemon_settle();
+    fake_daemon_settle(&fake);
     cr_assert_eq(atomic_load(&fake.hellos), 1);
     cryptod_close();
     fake_daemon_stop(&fake);
@@ -182,7 +182,7 @@ Test(fork, a_bare_clone_stays_in_software)
         _exit(wrong ? 2 : 0);
     }
     cr_assert_eq(exit_status(pid), 0);
-    fake_daemon_settle();
+    fake_daemon_settle(&fake);
     cr_assert_eq(atomic_load(&fake.requests), requests);
     cr_assert_eq(atomic_load(&fake.closes), 0);
     cr_assert_eq(cryptod_stream_lane(stream), CRYPTOD_LANE_REQUEST);

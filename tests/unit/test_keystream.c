@@ -96,7 +96,7 @@ static void fill(void)
 {
     while (atomic_load(&fake.keystreams) < 3 * N_WINDOW)
         step(N_SLOT);
-    fake_daemon_settle();
+    fake_daemon_settle(&fake);
 }
 
 static void stop(void)
@@ -129,7 +129,7 @@ Test(keystream, a_filled_window_needs_no_bell)
     // Half of the window and the piece that is begun are certain to be there.
     for (int i = 0; i < 3 * 64; i++)
         step(1 + reference_random_below(&rng, 1023));
-    fake_daemon_settle();
+    fake_daemon_settle(&fake);
     cr_assert_eq(atomic_load(&fake.bells), bells);
     cr_assert_eq(atomic_load(&fake.requests), requests);
     struct cryptod_counters after = counters();
@@ -146,7 +146,7 @@ Test(keystream, bells_are_rare)
     struct cryptod_counters before = counters();
     for (int i = 0; i < 16; i++) {
         step(N_SLOT);
-        fake_daemon_settle();
+        fake_daemon_settle(&fake);
     }
     cr_assert_leq(atomic_load(&fake.bells) - bells, 16 / (N_WINDOW / 2));
     cr_assert_eq(atomic_load(&fake.requests) - requests, 16);
@@ -196,7 +196,7 @@ Test(keystream, is_wiped)
     cr_assert_geq(n_full, N_WINDOW / 2);
     restart();
     step(16); // asks anew, so it looks after the old ones
-    fake_daemon_settle();
+    fake_daemon_settle(&fake);
     cr_assert_leq(count_slots_with_data(), 1);
     step(N_SLOT);
     fill();
@@ -206,7 +206,7 @@ Test(keystream, is_wiped)
     at = 0;
     wait_lane();
     step(16);
-    fake_daemon_settle();
+    fake_daemon_settle(&fake);
     cr_assert_leq(count_slots_with_data(), 1);
     stop();
 }
@@ -224,7 +224,7 @@ Test(keystream, an_error_costs_no_byte)
         while (counters().fallbacks == fallbacks)
             step(10000);
         atomic_store(&fake.on_request, FAKE_ACCEPT);
-        fake_daemon_settle();
+        fake_daemon_settle(&fake);
         wait_lane();
         step(3 * N_SLOT);
         step(3 * N_SLOT);
@@ -297,11 +297,11 @@ Test(keystream, slots_taken_back)
         restart();
         while (at < (size_t)(round + 4) * N_SLOT)
             step(reference_random_below(&rng, 30000));
-        fake_daemon_settle();
+        fake_daemon_settle(&fake);
         uint32_t revoked = atomic_load(&fake.revoked);
         atomic_store(&fake.revoke, true);
         fake_daemon_wait(&fake.revoked, revoked + 1);
-        fake_daemon_settle();
+        fake_daemon_settle(&fake);
         for (int i = 0; i < 30; i++)
             step(reference_random_below(&rng, 40000));
     }

@@ -55,7 +55,7 @@ Test(keystream_packets, a_transfer)
     uint32_t requests = atomic_load(&fake.keystreams), bells = atomic_load(&fake.bells);
     for (int i = 0; i < 40; i++) {
         send_many(1, 32784);
-        fake_daemon_settle();
+        fake_daemon_settle(&fake);
     }
     struct cryptod_counters after = counters();
     cr_assert_eq(after.software_bytes, before.software_bytes);

@@ -112,7 +112,7 @@ Test(slot, bulk_means_bytes_since_the_key)
     cr_assert_eq(cryptod_open(NULL, 5000), 0);
     cryptod_stream *stream = stream_new();
     for (int i = 0; i < 3; i++) {
-        fake_daemon_settle();
+        fake_daemon_settle(&fake);
         cr_assert_eq(atomic_load(&fake.opens), 0, "after %d calls", i);
         crypt_and_check(stream, key);
     }
@@ -129,7 +129,7 @@ Test(slot, bulk_means_bytes_since_the_key)
     crypt_and_check(copy, key);
     cr_assert_eq(cryptod_stream_init(stream, other_key, iv, true), 0);
     crypt_and_check(stream, other_key);
-    fake_daemon_settle();
+    fake_daemon_settle(&fake);
     cr_assert_eq(atomic_load(&fake.opens), 1);
     cryptod_stream_free(copy);
     cryptod_stream_free(stream);
@@ -173,7 +173,7 @@ Test(slot, a_refusal_holds_for_the_key)
     fake_daemon_wait(&fake.answers, 1);
     for (int i = 0; i < 5; i++)
         crypt_and_check(stream, key);
-    fake_daemon_settle();
+    fake_daemon_settle(&fake);
     cr_assert_eq(atomic_load(&fake.opens), 1);
     cr_assert(key_is_wiped(0));
     cr_assert_eq(cryptod_stream_lane(stream), CRYPTOD_LANE_SOFTWARE);
@@ -200,7 +200,7 @@ Test(slot, refusals_make_it_ask_less)
         cr_assert_eq(cryptod_stream_init(stream, other_key, iv, true), 0);
         for (uint32_t calls = 0; calls < 1u << refusals; calls++)
             crypt_and_check(stream, other_key);
-        fake_daemon_settle();
+        fake_daemon_settle(&fake);
         cr_assert_eq(atomic_load(&fake.opens), refusals);
         crypt_and_check(stream, other_key);
         fake_daemon_wait(&fake.answers, refusals + 1);
@@ -253,7 +253,7 @@ Test(slot, numbers_are_not_reused_before_their_answer)
     streams[0] = stream_new();
     crypt_and_check(streams[0], key);
     crypt_and_check(streams[0], key);
-    fake_daemon_settle();
+    fake_daemon_settle(&fake);
     cr_assert_eq(atomic_load(&fake.opens), HANDSHAKE_STREAMS);
     atomic_store(&fake.on_open, FAKE_ACCEPT);
     fake_daemon_wait(&fake.answers, HANDSHAKE_STREAMS);
@@ -302,7 +302,7 @@ Test(slot, freed_while_the_channel_is_in_use)
     crypt_and_check(stream, key); // in software
     cr_assert_eq(atomic_load(&fake.requests), 0);
     cryptod_stream_free(stream);
-    fake_daemon_settle();
+    fake_daemon_settle(&fake);
     cr_assert_eq(atomic_load(&fake.closes), 0);
     session_release(session);
     fake_daemon_wait(&fake.closes, 1);
