@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The status for people: three lines and two tables (libsmartcols).
+// The status for people: three lines and two tables (libsmartcols). Piped to a file or a filter a
+// table is as wide as it needs; on a terminal notes are cut, and nothing else.
 #include "status.h"
 
 #include <errno.h>
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct column {
     const char *name;
@@ -20,8 +20,6 @@ static struct libscols_table *table_new(const struct column *columns, size_t n)
     struct libscols_table *table = scols_new_table();
     if (table == NULL)
         return NULL;
-    // Piped to a file or a filter a table is as wide as it needs; on a terminal only notes are cut.
-    scols_table_enable_nowrap(table, isatty(STDOUT_FILENO));
     for (size_t i = 0; i < n; i++)
         if (scols_table_new_column(table, columns[i].name, 0, columns[i].flags) == NULL) {
             scols_unref_table(table);
@@ -72,10 +70,10 @@ static int print_algorithms(const struct cryptod_status *status)
         {"BACKEND", 0},
         {"DRIVER", 0},
         {"STATE", 0},
-        {"LANES", 0},
         {"OPERATIONS", SCOLS_FL_RIGHT},
         {"BYTES", SCOLS_FL_RIGHT},
         {"ERRORS", SCOLS_FL_RIGHT},
+        {"LANES", 0},
         {"NOTE", SCOLS_FL_TRUNC},
     };
     struct libscols_table *table = table_new(columns, sizeof columns / sizeof columns[0]);
@@ -93,10 +91,10 @@ static int print_algorithms(const struct cryptod_status *status)
             row->backend,
             row->driver[0] != '\0' ? row->driver : "-",
             status_state_name(row->state),
-            text_lanes(row->lanes, lanes, sizeof lanes),
             operations,
             text_bytes(row->bytes, bytes),
             errors,
+            text_lanes(row->lanes, lanes, sizeof lanes),
             row->text,
         };
         r = line_add(table, cells, sizeof cells / sizeof cells[0]);
