@@ -52,7 +52,8 @@ fi
 start_daemon '' # the shipped defaults
 wait_for_choice
 prepare_sshd
-start_sshd provider "OPENSSL_CONF=$work/openssl-sshd.cnf" "${capabilities[@]}"
+write_openssl_conf
+start_sshd provider "OPENSSL_CONF=$work/openssl.cnf" "${capabilities[@]}"
 start_sshd stock "${capabilities[@]}"
 echo "$name: MB/s of $direction, $mib MiB a run${weak:+, without AES instructions at the server}"
 if [ "$name" = strong ]; then

@@ -35,7 +35,7 @@ bench_begin() {
 
 # bench_build TARGET...: with make, once, outside the laboratory.
 bench_build() {
-    [ -n "${CRYPTOD_BENCH_BUILT:-}" ] || make -s "${@#"$project/"}"
+    [ -n "${CRYPTOD_BENCH_BUILT:-}" ] || make -s "${@#"$project/"}" >&2
     export CRYPTOD_BENCH_BUILT=1
 }
 

@@ -39,6 +39,12 @@ daemon_pids() {
     pgrep -P "$daemon" || true
 }
 
+# write_openssl_conf: $work/openssl.cnf, the shipped one with this daemon and this provider in it
+write_openssl_conf() {
+    sed "/^\[cryptod_provider_cryptod\]/a module = $build/cryptod.so\nsocket = $CRYPTOD_SOCKET" \
+        systemd/openssl-sshd.cnf >"$work/openssl.cnf"
+}
+
 # What is offered, and why, without what changes with use.
 daemon_choice() {
     "$build/cryptoctl" status --json | jq -c '[.mode, (.algorithms[] | [.algorithm, .backend, .driver, .state, .lanes, .text])]'

@@ -27,8 +27,6 @@ prepare_sshd() {
         mkdir -m 755 /run/sshd
         made_run_sshd=1
     fi
-    sed "/^\[cryptod_provider_cryptod\]/a module = $build/cryptod.so\nsocket = $CRYPTOD_SOCKET" \
-        systemd/openssl-sshd.cnf >"$work/openssl-sshd.cnf"
 }
 
 # shellcheck disable=SC2317 # called by the figure's trap
