@@ -17,7 +17,7 @@
 
 #define N_BYTES   32768
 #define PROCESSES 4
-#define CALLS     100 // of each process
+#define CALLS     500 // of each process
 #define PAIRS     9
 
 struct context {

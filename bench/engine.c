@@ -8,7 +8,7 @@
 #include "provider.h"
 
 #define N_BYTES 65536
-#define CALLS   200
+#define CALLS   1000
 #define PAIRS   9
 
 struct context {

@@ -25,8 +25,6 @@ wait_for_engine() {
 }
 
 measure_ssh() {
-    # A login shell's own files cost a second of emulated time, on either side.
-    export HOME=$work
     prepare_sshd
     start_sshd provider "OPENSSL_CONF=$work/openssl.cnf"
     start_sshd stock
