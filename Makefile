@@ -105,10 +105,12 @@ $(B)/test-$(1): $$(call obj,$$(call src,tests/$(1))) $$(TEST_COMMON) $$(CLIENT_O
 endef
 $(foreach s,$(SUITES),$(eval $(call suite_rule,$(s))))
 
+# They have the library in common with the provider, and so see what that one's streams do.
 BENCH_LIB := $(call obj,$(call src,bench/lib))
-$(B)/bench-%: $(B)/obj/bench/%.o $(BENCH_LIB) $(CLIENT_OBJ) $(PROTOCOL_OBJ)
+.SECONDARY: $(BENCH_LIB) $(call obj,$(BENCH_SRC))
+$(B)/bench-%: $(B)/obj/bench/%.o $(BENCH_LIB) $(B)/libcryptod.so.0
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -pie -o $@ $^ $(LIBS.crypto) $(call pkg,libs,libkcapi) -pthread
+	$(Q)$(CC) $(ALL_LDFLAGS) -pie $(RPATH) -o $@ $(filter %.o,$^) -L$(B) -lcryptod $(LIBS.crypto) $(call pkg,libs,libkcapi)
 
 clean:
 	$(Q)rm -rf build compile_commands.json

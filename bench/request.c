@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Throughput of 64 KiB aes-128-cbc requests through client library and daemon, over the same
-// requests made directly with libkcapi in one process. Runs where the kernel has AF_ALG (bench/run
-// boots one if need be).
-#include <kcapi.h>
+// requests made directly with libkcapi in one process. Needs a daemon with the afalg backend, so a
+// kernel with AF_ALG (bench/run boots one if need be).
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "harness.h"
+#include "kernel.h"
 
 #define N_BYTES  65536
 #define REQUESTS 400
@@ -15,24 +14,9 @@
 
 struct context {
     cryptod_stream *stream;
-    struct kcapi_handle *kernel;
-    uint8_t *in;
-    uint8_t *out;
+    struct kernel_cipher *kernel;
+    uint8_t *buffer;
 };
-
-static double direct(struct context *context)
-{
-    uint8_t iv[16] = {0};
-    double start = harness_now();
-    for (int i = 0; i < REQUESTS; i++) {
-        ssize_t n = kcapi_cipher_encrypt(context->kernel, context->in, N_BYTES, iv, context->out,
-                                         N_BYTES, KCAPI_ACCESS_SENDMSG);
-        if (n != N_BYTES)
-            harness_die("libkcapi: %zd", n);
-        memcpy(iv, context->out + N_BYTES - sizeof iv, sizeof iv); // chained, as a session's CBC is
-    }
-    return (double)REQUESTS * N_BYTES / (harness_now() - start) / 1e6;
-}
 
 static double through_daemon(struct context *context)
 {
@@ -40,50 +24,41 @@ static double through_daemon(struct context *context)
     cryptod_counters_get(&before);
     double start = harness_now();
     for (int i = 0; i < REQUESTS; i++)
-        if (cryptod_stream_crypt(context->stream, context->out, context->in, N_BYTES) < 0)
+        if (cryptod_stream_crypt(context->stream, context->buffer, context->buffer, N_BYTES) < 0)
             harness_die("crypt failed");
     double seconds = harness_now() - start;
     cryptod_counters_get(&after);
     if (after.request_operations - before.request_operations != REQUESTS)
         harness_die("not all calls went through the daemon");
-    return (double)REQUESTS * N_BYTES / seconds / 1e6;
+    return seconds;
 }
 
 static struct harness_pair measure(void *argument)
 {
     struct context *context = argument;
     double ours = through_daemon(context);
-    return (struct harness_pair){ours, direct(context)};
+    double direct = kernel_cipher_run(context->kernel, REQUESTS);
+    return (struct harness_pair){(double)REQUESTS * N_BYTES / ours / 1e6,
+                                 (double)REQUESTS * N_BYTES / direct / 1e6};
 }
 
-// `--probe`: status 0 if this kernel's AF_ALG does cbc(aes), else 77; measures nothing.
-int main(int argc, char **argv)
+int main(void)
 {
-    struct context context = {0};
-    static const uint8_t key[16] = {42};
-    kcapi_set_verbosity(KCAPI_LOG_NONE);
-    if (kcapi_cipher_init(&context.kernel, "cbc(aes)", 0) != 0 ||
-        kcapi_cipher_setkey(context.kernel, key, sizeof key) != 0) {
-        fputs("bench: this kernel has no cbc(aes) behind AF_ALG\n", stderr);
-        return 77;
-    }
-    if (argc > 1 && strcmp(argv[1], "--probe") == 0) {
-        kcapi_cipher_destroy(context.kernel);
-        return 0;
-    }
-    context.in = aligned_alloc(4096, N_BYTES);
-    context.out = aligned_alloc(4096, N_BYTES);
-    if (context.in == NULL || context.out == NULL)
+    struct context context = {.kernel = kernel_cipher_new("cbc(aes)", N_BYTES)};
+    if (context.kernel == NULL)
+        harness_die("this kernel has no cbc(aes) behind AF_ALG");
+    context.buffer = aligned_alloc(4096, N_BYTES);
+    if (context.buffer == NULL)
         harness_die("out of memory");
-    memset(context.in, 7, N_BYTES);
+    for (size_t i = 0; i < N_BYTES; i++)
+        context.buffer[i] = 7;
     context.stream = harness_request_stream(CRYPTOD_AES_128_CBC, N_BYTES);
     printf("request: MB/s, cryptod / libkcapi alone, %d requests of %d bytes each\n", REQUESTS,
            N_BYTES);
     harness_run("request", PAIRS, measure, &context);
     cryptod_stream_free(context.stream);
     cryptod_close();
-    kcapi_cipher_destroy(context.kernel);
-    free(context.in);
-    free(context.out);
+    kernel_cipher_free(context.kernel);
+    free(context.buffer);
     return 0;
 }

@@ -25,7 +25,8 @@ double harness_cpu(void);
 // Ends the program with the message and status 1.
 _Noreturn void harness_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// Runs measure() n times and prints one line a pair, then the closing line with the median of a/b.
+// Runs measure() n times (or as often as the environment variable CRYPTOD_BENCH_PAIRS says) and
+// prints one line a pair, then the closing line with the median of a/b.
 // Returns the median.
 double harness_run(const char *name, size_t n, struct harness_pair (*measure)(void *),
                    void *context);

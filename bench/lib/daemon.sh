@@ -1,0 +1,76 @@
+# shellcheck shell=bash
+# A daemon of one's own, for a figure. Sourced after common.sh.
+# shellcheck disable=SC2154 # work and build are common.sh's
+
+daemon=
+export CRYPTOD_SOCKET=
+
+# A system user's name if it exists, else a number that nobody has.
+role_user() {
+    if getent passwd "$1" >/dev/null; then echo "$1"; else echo "$2"; fi
+}
+
+# start_daemon LINE...: cryptod with the shipped defaults, but for these lines of cryptod.conf(5), sections included;
+# returns when it serves.
+start_daemon() {
+    CRYPTOD_SOCKET=$work/cryptod.sock
+    cat >"$work/cryptod.conf" <<END
+[daemon]
+socket = $CRYPTOD_SOCKET
+front_user = $(role_user cryptod-front 61990)
+engine_user = $(role_user cryptod-engine 61991)
+END
+    printf '%s\n' "$@" >>"$work/cryptod.conf"
+    "$build/cryptod" --config "$work/cryptod.conf" >>"$work/cryptod.log" 2>&1 &
+    daemon=$!
+    started+=("$daemon")
+    local _
+    for _ in {1..200}; do
+        "$build/cryptoctl" status >/dev/null 2>&1 && return
+        kill -0 "$daemon" 2>/dev/null || break
+        sleep 0.1
+    done
+    die "cryptod did not start: $(tail -n 5 "$work/cryptod.log")"
+}
+
+# The monitor and its two roles.
+daemon_pids() {
+    echo "$daemon"
+    pgrep -P "$daemon" || true
+}
+
+# write_openssl_conf: $work/openssl.cnf, the shipped one with this daemon and this provider in it
+write_openssl_conf() {
+    sed "/^\[cryptod_provider_cryptod\]/a module = $build/cryptod.so\nsocket = $CRYPTOD_SOCKET" \
+        systemd/openssl-sshd.cnf >"$work/openssl.cnf"
+}
+
+# What is offered, and why, without what changes with use.
+daemon_choice() {
+    "$build/cryptoctl" status --json | jq -c '[.mode, (.algorithms[] | [.algorithm, .backend, .driver, .state, .lanes, .text])]'
+}
+
+# The choice is made after the start, by measurement: it has been made when it has not changed for three seconds.
+wait_for_choice() {
+    local now before='' same=0 _
+    for _ in {1..120}; do
+        now=$(daemon_choice)
+        if [ "$now" = "$before" ]; then same=$((same + 1)); else same=0; fi
+        [ "$same" -lt 6 ] || return 0
+        before=$now
+        sleep 0.5
+    done
+    die "cryptod has not made its choice: $("$build/cryptoctl" status)"
+}
+
+# offered_lanes ALGORITHM: the lanes that are offered for it, or "none", and why
+offered_lanes() {
+    "$build/cryptoctl" status --json | jq -r --arg a "$1" '[.algorithms[] | select(.algorithm == $a)] as $rows |
+        ([$rows[] | select(.state == "offered")] + ($rows | reverse))[0] |
+        (if .state == "offered" then (.lanes | join(", ")) + " by " + .driver else "none" end) + " (" + .text + ")"'
+}
+
+# daemon_bytes: what the daemon has served so far, all algorithms
+daemon_bytes() {
+    "$build/cryptoctl" status --json | jq '[.algorithms[].bytes] | add // 0'
+}

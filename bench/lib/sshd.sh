@@ -1,0 +1,173 @@
+# shellcheck shell=bash
+# Debian's unmodified sshd on a port of its own, beside the machine's, and transfers that are timed. Sourced after
+# common.sh and daemon.sh.
+#
+# How a transfer is timed: the client logs in and stays (a control master without a session). Then a second ssh opens a
+# session on that connection and hands its own standard input and output to the master; so it is the master that
+# encrypts and decrypts, as any ssh client, and it writes straight to /dev/null. Time runs from the moment before the
+# remote `cat` starts, noted at the server, to the end of the second ssh: every byte has arrived then. Neither login nor
+# logout is in it, and the session's process at the server is there before and after, so its CPU time is read exactly.
+#
+# shellcheck disable=SC2154 # what common.sh sets
+
+declare -A listener=() port=() session_of=() # by side
+made_run_sshd=
+
+free_port() {
+    perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0) or die;
+        bind($s, sockaddr_in(0, INADDR_LOOPBACK)) or die; print +(sockaddr_in(getsockname($s)))[0]'
+}
+
+# prepare_sshd: keys and what both sides share
+prepare_sshd() {
+    ssh-keygen -q -t ed25519 -N '' -C '' -f "$work/host_key"
+    ssh-keygen -q -t ed25519 -N '' -C '' -f "$work/user_key"
+    cp "$work/user_key.pub" "$work/authorized_keys"
+    if [ ! -d /run/sshd ]; then
+        mkdir -m 755 /run/sshd
+        made_run_sshd=1
+    fi
+}
+
+# shellcheck disable=SC2317 # called by the figure's trap
+end_sshd() {
+    [ -z "$made_run_sshd" ] || rmdir /run/sshd 2>/dev/null || true
+}
+
+# start_sshd SIDE [NAME=VALUE...]: a listener with this environment. Debian's own configuration; what differs is in one
+# drop-in.
+start_sshd() {
+    local side=$1 _
+    shift
+    port[$side]=$(free_port)
+    cat >"$work/$side-drop-in.conf" <<END
+Port ${port[$side]}
+ListenAddress 127.0.0.1
+HostKey $work/host_key
+PidFile none
+AuthorizedKeysFile $work/authorized_keys
+Ciphers +3des-cbc,aes128-cbc,aes192-cbc,aes256-cbc
+END
+    sed "s|^Include .*|Include $work/$side-drop-in.conf|" /usr/share/openssh/sshd_config >"$work/$side-sshd_config"
+    grep -q "^Include $work/" "$work/$side-sshd_config" || die "/usr/share/openssh/sshd_config has no Include line"
+    echo "[127.0.0.1]:${port[$side]} $(cut -d' ' -f1,2 "$work/host_key.pub")" >>"$work/known_hosts"
+    env -u OPENSSL_CONF -u CRYPTOD_SOCKET "$@" \
+        /usr/sbin/sshd -D -f "$work/$side-sshd_config" -E "$work/$side-sshd.log" &
+    listener[$side]=$!
+    started+=("$!")
+    for _ in {1..200}; do
+        (exec 8<>"/dev/tcp/127.0.0.1/${port[$side]}") 2>/dev/null && return
+        kill -0 "${listener[$side]}" 2>/dev/null || break
+        sleep 0.1
+    done
+    die "sshd did not start: $(tail -n 5 "$work/$side-sshd.log")"
+}
+
+# client SIDE ARGUMENT...: an ssh client with nothing of this machine's configuration, at the CPU's full speed
+client() {
+    local side=$1
+    shift
+    env -u OPENSSL_CONF -u OPENSSL_ia32cap ssh -q -F none -i "$work/user_key" -o "UserKnownHostsFile=$work/known_hosts" \
+        -o BatchMode=yes -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=60 \
+        -S "$work/control" -p "${port[$side]}" "$@"
+}
+
+# Waits until COMMAND is true, for at most a minute.
+until_true() {
+    local _
+    for _ in {1..600}; do
+        "$@" && return
+        sleep 0.1
+    done
+    return 1
+}
+
+# has_session SIDE: sets session_of[SIDE], the process that carries the data: the listener's child, or with an ordinary
+# user that one's child.
+has_session() {
+    local pid child
+    pid=$(pgrep -P "${listener[$1]}") || return 1
+    [[ $pid != *[!0-9]* ]] || return 1
+    child=$(pgrep -P "$pid" -x sshd || true)
+    session_of[$1]=${child:-$pid}
+}
+
+has_no_session() {
+    ! pgrep -P "${listener[$1]}" >/dev/null
+}
+
+# timed_transfer SIDE get|put CIPHER MIB: sets took_us, session_ticks, session_user_ticks, daemon_ticks, idle_percent and
+# served_percent.
+timed_transfer() {
+    local side=$1 direction=$2 cipher=$3 n_bytes=$(($4 << 20))
+    local master pids before user_before daemon_before began_us machine machine_before served
+    until_true has_no_session "$side" || die "a session of the last transfer is still there"
+    client "$side" -M -N -c "$cipher" -m umac-64-etm@openssh.com root@127.0.0.1 </dev/null >/dev/null 2>&1 &
+    master=$!
+    started+=("$master")
+    until_true client "$side" -O check root@127.0.0.1 2>/dev/null || die "$cipher: no login: $(tail -n 3 "$work/$side-sshd.log")"
+    until_true has_session "$side" || die "the session's process was not found"
+    rm -f "$work/file"
+    truncate -s "$n_bytes" "$work/file"
+
+    mapfile -t pids < <(daemon_pids)
+    served=$(daemon_bytes)
+    before=$(cpu_ticks all "${session_of[$side]}")
+    user_before=$(cpu_ticks user "${session_of[$side]}")
+    daemon_before=$(cpu_ticks all "${pids[@]}")
+    machine_before=$(machine_ticks)
+    if [ "$direction" = get ]; then
+        client "$side" root@127.0.0.1 "exec bash -c 'echo \$EPOCHREALTIME >$work/began; exec cat $work/file'" </dev/null >/dev/null
+    else
+        client "$side" root@127.0.0.1 "exec bash -c 'echo \$EPOCHREALTIME >$work/began; exec cat >/dev/null'" <"$work/file" >/dev/null
+    fi || die "$cipher: the transfer failed: $(tail -n 3 "$work/$side-sshd.log")"
+    took_us=$(now_us)
+    machine=$(machine_ticks)
+    daemon_ticks=$(($(cpu_ticks all "${pids[@]}") - daemon_before))
+    session_ticks=$(($(cpu_ticks all "${session_of[$side]}") - before))
+    session_user_ticks=$(($(cpu_ticks user "${session_of[$side]}") - user_before))
+    served_percent=$((100 * ($(daemon_bytes) - served) / n_bytes))
+
+    began_us=$(<"$work/began")
+    took_us=$((took_us - ${began_us/[.,]/}))
+    idle_percent=$(awk -v a="$machine_before" -v b="$machine" 'BEGIN {
+        split(a, x); split(b, y); printf "%d", 100 * (y[1] - x[1]) / (y[2] > x[2] ? y[2] - x[2] : 1) }')
+    client "$side" -O exit root@127.0.0.1 2>/dev/null || true
+    wait "$master" || true
+    unset 'started[-1]'
+}
+
+# per_gb TICKS MIB, mb_per_s MICROSECONDS MIB
+per_gb() {
+    awk -v t="$1" -v hz="$ticks_per_s" -v m="$2" 'BEGIN { printf "%.2f", t / hz / (m * 1.048576e-3) }'
+}
+mb_per_s() {
+    awk -v t="$1" -v m="$2" 'BEGIN { printf "%.1f", m * 1048576 / t }'
+}
+
+# one_side SIDE get|put CIPHER MIB: sets text[SIDE], us[SIDE], ticks[SIDE]
+declare -A text=() us=() ticks=()
+one_side() {
+    timed_transfer "$@"
+    us[$1]=$took_us
+    ticks[$1]=$session_ticks
+    text[$1]="$(mb_per_s "$took_us" "$4") MB/s, CPU s/GB session $(per_gb "$session_ticks" "$4") (user $(
+        per_gb "$session_user_ticks" "$4")) daemon $(per_gb "$daemon_ticks" "$4"), machine idle $idle_percent %, served $served_percent %"
+}
+
+# paired_transfers NAME get|put CIPHER MIB PAIRS FILE: provider and stock in turns (A B, B A, ...); FILE gets the ratios
+# of each pair.
+paired_transfers() {
+    local name=$1 n side sides
+    timed_transfer provider "$2" "$3" 8 # warm-up, not counted
+    timed_transfer stock "$2" "$3" 8
+    for ((n = 1; n <= $5; n++)); do
+        sides=(provider stock)
+        [ $((n % 2)) -eq 1 ] || sides=(stock provider)
+        for side in "${sides[@]}"; do one_side "$side" "$2" "$3" "$4"; done
+        echo "$name pair $n provider: ${text[provider]}"
+        echo "$name pair $n stock:    ${text[stock]}"
+        awk -v pu="${us[provider]}" -v su="${us[stock]}" -v pt="${ticks[provider]}" -v st="${ticks[stock]}" 'BEGIN {
+            printf "%.4f %.4f\n", su / pu, st / (pt > 0 ? pt : 1) }' | tee -a "$6" | sed "s/^/$name pair $n ratios: /"
+    done
+}
