@@ -83,6 +83,10 @@ int channel_answer_bell(struct channel *channel);
 
 // ---------------------------------------------------------------- requests (any worker)
 
+// Whether somebody waits for an item: for every request of the request lane, and for keystream only
+// if the client has used up what it had.
+bool channel_is_pressing(const struct fair_item *item);
+
 // Does the work of an item that channel_collect() pushed, writes the completion, rings if the
 // client waits. The item must not be touched afterwards.
 void channel_run(struct fair_item *item);

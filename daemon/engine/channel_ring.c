@@ -243,6 +243,15 @@ static void release_request(struct request *request)
     key_unref(key);
 }
 
+bool channel_is_pressing(const struct fair_item *item)
+{
+    const struct request *request = (const struct request *)(const void *)item;
+
+    return request->operation != SHM_OP_KEYSTREAM ||
+           atomic_load_explicit(&shm_header(&request->channel->map)->client_waits,
+                                memory_order_relaxed) != 0;
+}
+
 void channel_run(struct fair_item *item)
 {
     struct request *request = (struct request *)(void *)item;

@@ -142,8 +142,8 @@ static void config_set_defaults(struct config *config)
         .channels_max = 128,
         .channels_per_uid = 96,
         .streams_per_channel = 16,
-        .slots_per_channel = 16,
-        .keystream_slots = 8,
+        .slots_per_channel = 64,
+        .keystream_slots = 32,
         .idle_s = 30,
     };
 }

@@ -43,8 +43,8 @@ Test(config, defaults)
     cr_expect_eq(c.channels_max, 128);
     cr_expect_eq(c.channels_per_uid, 96);
     cr_expect_eq(c.streams_per_channel, 16);
-    cr_expect_eq(c.slots_per_channel, 16);
-    cr_expect_eq(c.keystream_slots, 8);
+    cr_expect_eq(c.slots_per_channel, 64);
+    cr_expect_eq(c.keystream_slots, 32);
     cr_expect_eq(c.idle_s, 30);
 }
 
