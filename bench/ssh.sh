@@ -41,7 +41,7 @@ measure_strong() {
 }
 
 bench_begin
-trap 'bench_clean_up; end_sshd' EXIT
+trap end_sshd EXIT
 bench_build all
 # Both sides and the daemon are as they are on a CPU without AES instructions; the client is not.
 capabilities=()

@@ -33,7 +33,7 @@ measure_ssh() {
 }
 
 bench_begin
-trap 'bench_clean_up; end_sshd' EXIT
+trap end_sshd EXIT
 grep -qx "driver       : $driver" /proc/crypto || cannot "$name" "this machine has no virtio-crypto engine"
 start_daemon '[lanes]' 'offload = always' 'deadline_ms = 3000' '[engine]' 'backends = afalg'
 wait_for_engine

@@ -29,8 +29,14 @@ prepare_sshd() {
     fi
 }
 
-# shellcheck disable=SC2317 # called by the figure's trap
+# For the trap of a figure, in place of bench_clean_up: sessions end before what they use.
+# shellcheck disable=SC2317
 end_sshd() {
+    local pid
+    for pid in "${listener[@]}"; do
+        pkill -P "$pid" 2>/dev/null || true
+    done
+    bench_clean_up
     [ -z "$made_run_sshd" ] || rmdir /run/sshd 2>/dev/null || true
 }
 
