@@ -52,7 +52,7 @@ fi
 start_daemon '' # the shipped defaults
 wait_for_choice
 prepare_sshd
-write_openssl_conf
+write_openssl_conf "$work/openssl.cnf" "$build/cryptod.so" "$CRYPTOD_SOCKET"
 start_sshd provider "OPENSSL_CONF=$work/openssl.cnf" "${capabilities[@]}"
 start_sshd stock "${capabilities[@]}"
 echo "$name: MB/s of $direction, $mib MiB a run${weak:+, without AES instructions at the server}"

@@ -5,11 +5,6 @@
 daemon=
 export CRYPTOD_SOCKET=
 
-# A system user's name if it exists, else a number that nobody has.
-role_user() {
-    if getent passwd "$1" >/dev/null; then echo "$1"; else echo "$2"; fi
-}
-
 # start_daemon LINE...: cryptod with the shipped defaults, but for these lines of cryptod.conf(5), sections included;
 # returns when it serves.
 start_daemon() {
@@ -37,12 +32,6 @@ END
 daemon_pids() {
     echo "$daemon"
     pgrep -P "$daemon" || true
-}
-
-# write_openssl_conf: $work/openssl.cnf, the shipped one with this daemon and this provider in it
-write_openssl_conf() {
-    sed "/^\[cryptod_provider_cryptod\]/a module = $build/cryptod.so\nsocket = $CRYPTOD_SOCKET" \
-        systemd/openssl-sshd.cnf >"$work/openssl.cnf"
 }
 
 # What is offered, and why, without what changes with use.
