@@ -37,7 +37,7 @@ bench_begin() {
 
 # bench_build TARGET...: with make, once, outside the laboratory.
 bench_build() {
-    [ -n "${CRYPTOD_BENCH_BUILT:-}" ] || make -s "${@#"$project/"}" >&2
+    [ -n "${CRYPTOD_BENCH_BUILT:-}" ] || make -s VARIANT="${build##*/}" "${@#"$project/"}" >&2
     export CRYPTOD_BENCH_BUILT=1
 }
 

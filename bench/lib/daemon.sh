@@ -39,13 +39,14 @@ daemon_choice() {
     "$build/cryptoctl" status --json | jq -c '[.mode, (.algorithms[] | [.algorithm, .backend, .driver, .state, .lanes, .text])]'
 }
 
-# The choice is made after the start, by measurement: it has been made when it has not changed for three seconds.
+# The choice is made by measurement, at or after the start: it has been made when nothing is being measured any more and
+# it has not changed for a second.
 wait_for_choice() {
     local now before='' same=0 _
-    for _ in {1..120}; do
+    for _ in {1..240}; do
         now=$(daemon_choice)
-        if [ "$now" = "$before" ]; then same=$((same + 1)); else same=0; fi
-        [ "$same" -lt 6 ] || return 0
+        if [ "$now" = "$before" ] && [[ $now != *"being measured"* ]]; then same=$((same + 1)); else same=0; fi
+        [ "$same" -lt 2 ] || return 0
         before=$now
         sleep 0.5
     done

@@ -70,7 +70,7 @@ has_session() {
     local pid child
     pid=$(pgrep -P "${listener[$1]}") || return 1
     [[ $pid != *[!0-9]* ]] || return 1
-    child=$(pgrep -P "$pid" -x sshd || true)
+    child=$(pgrep -P "$pid" -x 'sshd.*' || true)
     session_of[$1]=${child:-$pid}
 }
 
