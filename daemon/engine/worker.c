@@ -188,7 +188,7 @@ static bool worker_run_one(struct worker *worker)
         return false;
     if (n_left > 0)
         worker_wake_another(worker);
-    channel_run(item);
+    channel_run(item, worker->verifier);
     return true;
 }
 

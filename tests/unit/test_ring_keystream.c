@@ -52,7 +52,7 @@ static void run(struct ring_client *client, const struct shm_request *request, i
 {
     ring_client_submit(client, request);
     cr_assert_eq(channel_collect(client->channel), 1);
-    channel_run(pop());
+    channel_run(pop(), NULL);
     cr_assert_eq(atomic_load(&shm_done(&client->map, request->slot)->sequence),
                  request->sequence + 1);
     cr_assert_eq(shm_done(&client->map, request->slot)->result, result);
