@@ -64,6 +64,7 @@ enum message_type {
     MESSAGE_ROLE_READY = 65,  // role -> monitor: sandbox on, serving
     MESSAGE_PING = 66,        // monitor -> role
     MESSAGE_PONG = 67,        // role -> monitor
+    MESSAGE_QUARANTINE = 68,  // engine -> monitor: to be told to the next engine, in ROLE_CONFIG
 };
 
 // Why something was refused or is so. Also a field of status; message_reason_text() says it for
@@ -169,8 +170,10 @@ struct message_status_algorithm { // one row per (algorithm, backend)
     uint64_t bytes;
     uint64_t errors;
     char backend[16];
-    char driver[64]; // the kernel's driver name, or the library's
-    char text[128];  // why it is in this state
+    char driver[64];     // the kernel's driver name, or the library's
+    char text[128];      // why it is in this state
+    uint64_t verified;   // results compared in use
+    uint64_t mismatches; // that were wrong
 };
 
 struct message_status_channel { // only to uid 0 and the admin group
@@ -258,8 +261,18 @@ struct message_role_config {
     char fault[256];        // what the fault backend shall do; empty: it is not there
     char text[128];         // why software only
     uint32_t keystream_slots;
-    uint32_t idle_s; // after this many seconds without a request a channel's keystream memory is
-                     // taken back
+    uint32_t idle_s;   // after this many seconds without a request a channel's keystream memory is
+                       // taken back
+    uint32_t verify;   // results compared in use: 0 none, 1 all, N one of N
+    uint32_t reserved; // zero
+    char quarantined[1024]; // "DRIVER ALGORITHM" pairs, all separated by one space: what gave wrong
+                            // results in use since the monitor started
+};
+
+struct message_quarantine {
+    uint32_t algorithm;
+    uint32_t reserved; // zero
+    char driver[64];   // its name, without blanks; "-": it has none
 };
 
 struct message_empty { // ENGINE_STATUS, ROLE_READY, PING, PONG
@@ -287,6 +300,7 @@ struct message {
         struct message_engine_summary engine_summary;
         struct message_engine_channel engine_channel;
         struct message_role_config role_config;
+        struct message_quarantine quarantine;
         struct message_empty empty;
     } u;
 };

@@ -28,8 +28,9 @@ struct control {
     struct event_base *base;
     struct event from_front;
     struct event from_monitor;
-    struct event fault; // activated by workers
-    struct event tend;  // pending while there are channels
+    struct event fault;    // activated by workers
+    struct event distrust; // the same
+    struct event tend;     // pending while there are channels
     struct outbox outbox;
     bool outbox_ready;
     int front_fd;
@@ -55,6 +56,9 @@ void control_tend_channels(struct control *control);
 // Tells front of channels that broke the rules, and lets go of them.
 void control_report_faults(struct control *control);
 void control_remove_all(struct control *control);
+
+// control_trust.c: quarantines what has lost its trust.
+void control_report_distrust(struct control *control);
 
 // control_status.c
 void control_send_offer(struct control *control);

@@ -11,6 +11,7 @@
 #include "measure.h"
 #include "message.h"
 #include "statistics.h"
+#include "verify.h"
 
 #define OFFER_BACKENDS_MAX 3u
 
@@ -24,7 +25,8 @@ struct offer_row {
     const struct algorithm_info *info;
     struct offer_backend *backend;
     struct backend_probe probe;
-    bool wrong; // gave a wrong result
+    bool wrong; // failed the self-test, or gave a wrong result in use
+    struct verify_trust trust;
     bool measured;
     struct measure measure;
     struct statistics statistics;
@@ -56,6 +58,10 @@ void offer_check_again(struct offer *offer);
 
 // Measures what has to be measured, and decides. May be called again with another configuration.
 void offer_decide(struct offer *offer, uint32_t offload, uint32_t request_min);
+
+// A row that has lost its trust in use is quarantined from now on, with the reason in its text, and
+// the next offer_decide() does without it. true: it was not before.
+bool offer_quarantine(struct offer_row *row);
 
 void offer_get_message(const struct offer *offer, struct message_engine_offer *ret);
 

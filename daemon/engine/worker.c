@@ -190,7 +190,7 @@ static bool worker_run_one(struct worker *worker)
         return false;
     if (n_left >= BACKLOG_FOR_TWO || (n_left > 0 && channel_is_pressing(item)))
         worker_wake_another(worker);
-    channel_run(item);
+    channel_run(item, worker->verifier);
     return true;
 }
 

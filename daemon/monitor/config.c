@@ -145,6 +145,7 @@ static void config_set_defaults(struct config *config)
         .slots_per_channel = 64,
         .keystream_slots = 32,
         .idle_s = 30,
+        .verify = 1024,
     };
 }
 
@@ -287,6 +288,7 @@ void config_fill_role(const struct config *config, enum config_role role,
         .slots_per_channel = config->slots_per_channel,
         .keystream_slots = config->keystream_slots,
         .idle_s = config->idle_s,
+        .verify = config->verify,
         .n_uids = config->n_uids,
         .n_gids = config->n_gids,
     };

@@ -45,6 +45,7 @@ struct supervisor {
     enum config_role suspect; // exited, and is the cause unless the other one turns out to be
     char suspect_why[64];     // empty: nobody is suspected
     char reason[128];         // why not FULL
+    char quarantined[sizeof(((struct message_role_config *)0)->quarantined)]; // of all engines
     char status[192];
 };
 
@@ -209,6 +210,7 @@ static int supervise_start_child(struct supervisor *s, enum config_role role, in
         .base = s->settings.base,
         .program_fd = s->settings.program_fd,
         .peer_fd = peer_fd,
+        .quarantined = s->quarantined,
         .listener_fd = role == CONFIG_ROLE_FRONT ? s->settings.listener_fd : -1,
         .ping_limit = s->config.ping_limit,
         .start_limit = SUPERVISE_START_LIMIT_MS / s->config.ping_interval_ms + s->config.ping_limit,
