@@ -43,6 +43,9 @@ static void handle_front(struct control *control, const struct message *m, int f
     case MESSAGE_ENGINE_STATUS:
         control_send_status(control, m->serial);
         break;
+    case MESSAGE_ENGINE_CALIBRATE:
+        control_calibrate(control, m);
+        break;
     default:
         log_error("front sent a %s message", message_info(m->type)->name);
         control_exit(control, 1);
@@ -86,6 +89,12 @@ static void on_outbox_error(void *user, int error)
 
 // ---------------------------------------------------------------- monitor
 
+void control_decide(struct control *control)
+{
+    offer_decide(control->offer, control->config.offload, control->config.request_min);
+    control_send_offer(control);
+}
+
 // Of a new configuration only what concerns the engine and needs no new start.
 static void apply_config(struct control *control, const struct message_role_config *config)
 {
@@ -95,8 +104,10 @@ static void apply_config(struct control *control, const struct message_role_conf
     control->config.slots_per_channel = config->slots_per_channel;
     control->config.idle_s = config->idle_s;
     log_init("engine", config->log_level);
-    offer_decide(control->offer, config->offload, config->request_min);
-    control_send_offer(control);
+    control->config.offload = config->offload;
+    control->config.request_min = config->request_min;
+    control_decide(control);
+    control_calibrate_missing(control, config->offload);
 }
 
 static void on_monitor(evutil_socket_t fd, short what, void *arg)
@@ -186,6 +197,7 @@ int control_new(const struct control_settings *settings, struct control **ret)
         return -ENOMEM;
     control->config = *settings->config;
     control->offer = settings->offer;
+    control->key = *settings->key;
     control->front_fd = settings->front_fd;
     control->monitor_fd = settings->monitor_fd;
     r = make_loop(control);
@@ -193,6 +205,8 @@ int control_new(const struct control_settings *settings, struct control **ret)
         r = outbox_init(&control->outbox, control->base, control->front_fd, on_outbox_error,
                         control);
     control->outbox_ready = r == 0;
+    if (r == 0)
+        r = control_calibration_init(control);
     if (r == 0)
         r = worker_pool_new(&workers, &control->pool);
     if (r < 0) {
@@ -211,6 +225,7 @@ int control_start(struct control *control)
 int control_run(struct control *control)
 {
     control_send_offer(control);
+    control_calibrate_missing(control, control->config.offload);
     if (event_base_dispatch(control->base) < 0)
         return 1;
     return control->exit_status;
@@ -218,8 +233,10 @@ int control_run(struct control *control)
 
 bool control_stop(struct control *control)
 {
+    const bool measures = !control_calibration_stop(control);
+
     control_remove_all(control);
-    return worker_pool_stop(control->pool, STOP_WAIT_MS);
+    return worker_pool_stop(control->pool, STOP_WAIT_MS) && !measures;
 }
 
 void control_free(struct control *control)
@@ -227,6 +244,7 @@ void control_free(struct control *control)
     if (!control)
         return;
     worker_pool_free(control->pool);
+    control_calibration_fini(control);
     if (control->outbox_ready)
         outbox_fini(&control->outbox);
     if (control->base)

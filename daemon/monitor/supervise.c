@@ -20,7 +20,7 @@
 #include "timer.h"
 #include "turnaway.h"
 
-#define SUPERVISE_START_LIMIT_MS 60000 // an engine that measures slow hardware takes its time
+#define SUPERVISE_START_LIMIT_MS 60000 // an engine that tries slow hardware takes its time
 #define SUPERVISE_STOP_KILL_MS   1000
 #define SUPERVISE_STOP_LEAVE_MS  5000
 #define SUPERVISE_SUSPECT_MS     1000
@@ -211,6 +211,7 @@ static int supervise_start_child(struct supervisor *s, enum config_role role, in
         .peer_fd = peer_fd,
         .listener_fd = role == CONFIG_ROLE_FRONT ? s->settings.listener_fd : -1,
         .ping_limit = s->config.ping_limit,
+        .store = role == CONFIG_ROLE_ENGINE ? s->settings.store : NULL,
         .start_limit = SUPERVISE_START_LIMIT_MS / s->config.ping_interval_ms + s->config.ping_limit,
     };
     struct message_role_config config;
