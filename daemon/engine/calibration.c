@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantees: the time is shared out anew before each job, so a slow driver costs the others
-// nothing; what was measured so far can be had at any time. Must not know rows or clients.
+// Guarantees: the time is shared out anew before each job, and a driver that was too slow once
+// comes last from then on, so it costs the others one share; what was measured so far can be had at
+// any time. Must not know rows or clients.
 #include "calibration.h"
 
 #include <errno.h>
@@ -16,6 +17,8 @@
 #define NICE       19 // the thread gives way to everybody
 #define NS_PER_MS  UINT64_C(1000000)
 #define NS_PER_SEC UINT64_C(1000000000)
+
+_Static_assert(CALIBRATION_JOBS_MAX == 32, "a bit a job");
 
 struct result {
     int error;
@@ -56,12 +59,36 @@ static bool is_telling(const struct measure_table *table)
             table->costs[MESSAGE_COST_TAKE].ns[BULK] != MEASURE_NONE);
 }
 
-static void run_job(struct calibration *calibration, struct measure_bench *bench, uint32_t job,
-                    uint64_t end_ns)
+// Of the jobs that are not done, those of drivers that have not been too slow come first. There is
+// one.
+static uint32_t pick_job(const struct calibration *calibration, uint32_t done, uint32_t slow)
+{
+    uint32_t first = CALIBRATION_JOBS_MAX;
+
+    for (uint32_t i = 0; i < calibration->n_jobs; i++) {
+        const struct measure_subject *job = &calibration->jobs[i];
+        bool is_slow = false;
+
+        if (done & 1u << i)
+            continue;
+        for (uint32_t k = 0; k < calibration->n_jobs; k++)
+            is_slow = is_slow || ((slow & 1u << k) && calibration->jobs[k].ops == job->ops &&
+                                  strcmp(calibration->jobs[k].driver, job->driver) == 0);
+        if (!is_slow)
+            return i;
+        if (first == CALIBRATION_JOBS_MAX)
+            first = i;
+    }
+    return first;
+}
+
+// Whether it was fast enough.
+static bool run_job(struct calibration *calibration, struct measure_bench *bench, uint32_t job,
+                    uint32_t n_left, uint64_t end_ns)
 {
     const uint64_t now = measure_now_ns();
     const struct measure_limits limits = {
-        .until_ns = now + (end_ns > now ? (end_ns - now) / (calibration->n_jobs - job) : 0),
+        .until_ns = now + (end_ns > now ? (end_ns - now) / n_left : 0),
         .cancelled = &calibration->cancelled,
         .on_size = on_size,
         .user = calibration,
@@ -75,6 +102,20 @@ static void run_job(struct calibration *calibration, struct measure_bench *bench
     pthread_mutex_lock(&calibration->mutex);
     calibration->results[job] = result;
     pthread_mutex_unlock(&calibration->mutex);
+    return result.error != -ETIMEDOUT;
+}
+
+static void run_jobs(struct calibration *calibration, struct measure_bench *bench, uint64_t end_ns)
+{
+    uint32_t done = 0, slow = 0; // bits
+
+    for (uint32_t n_left = calibration->n_jobs; n_left > 0 && !calibration->cancelled; n_left--) {
+        const uint32_t job = pick_job(calibration, done, slow);
+
+        if (!run_job(calibration, bench, job, n_left, end_ns))
+            slow |= 1u << job;
+        done |= 1u << job;
+    }
 }
 
 static void *calibration_main(void *arg)
@@ -88,8 +129,8 @@ static void *calibration_main(void *arg)
     r = measure_bench_new(calibration->bell, &bench);
     // Only now: a session that waits for a bell is no less important than others.
     (void)setpriority(PRIO_PROCESS, 0, NICE);
-    for (uint32_t i = 0; r == 0 && i < calibration->n_jobs && !calibration->cancelled; i++)
-        run_job(calibration, bench, i, end_ns);
+    if (r == 0)
+        run_jobs(calibration, bench, end_ns);
     measure_bench_free(bench);
     pthread_mutex_lock(&calibration->mutex);
     for (uint32_t i = 0; r < 0 && i < calibration->n_jobs; i++)

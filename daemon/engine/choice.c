@@ -50,7 +50,7 @@ static uint32_t request_crossover(const struct measure_table *table, uint32_t i)
     const uint64_t distance = MESSAGE_SIZE_AT(i + 1) - MESSAGE_SIZE_AT(i);
     const uint64_t at = MESSAGE_SIZE_AT(i) + distance * lacks / (lacks + spares);
 
-    return (uint32_t)(at + MIN_ALIGN - at % MIN_ALIGN);
+    return (uint32_t)((at + MIN_ALIGN - 1) / MIN_ALIGN * MIN_ALIGN);
 }
 
 // 0: never.

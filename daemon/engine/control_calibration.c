@@ -125,6 +125,7 @@ static int begin(struct control *control, bool all, uint64_t serial)
             .software = control->offer->reference.instance,
             .algorithm = row->info->id,
             .makes = row->probe.makes,
+            .driver = row->probe.driver,
         };
     }
     control->calibrating.n_rows = n;

@@ -31,7 +31,8 @@ struct measure_subject {
     const struct backend_ops *software_ops; // what stands for the session's own OpenSSL
     struct backend *software;
     enum algorithm_id algorithm;
-    uint32_t makes; // BACKEND_MAKES_* bits: what of it is measured
+    uint32_t makes;     // BACKEND_MAKES_* bits: what of it is measured
+    const char *driver; // its name; unchanged as long as it is measured
 };
 
 struct measure_limits {
