@@ -107,7 +107,7 @@ static void apply_config(struct control *control, const struct message_role_conf
     control->config.offload = config->offload;
     control->config.request_min = config->request_min;
     control_decide(control);
-    control_calibrate_missing(control, config->offload);
+    control_calibrate_missing(control);
 }
 
 static void on_monitor(evutil_socket_t fd, short what, void *arg)
@@ -121,9 +121,11 @@ static void on_monitor(evutil_socket_t fd, short what, void *arg)
     if (r == -EAGAIN || r == -EINTR)
         return;
     if (r < 0) {
-        if (r != -ENODATA)
+        const bool gone = r == -ENODATA || r == -ECONNRESET; // with messages of ours unread
+
+        if (!gone)
             log_error("monitor: %s", strerror(-r));
-        control_exit(control, r == -ENODATA ? 0 : 1);
+        control_exit(control, gone ? 0 : 1);
     } else if (m.type == MESSAGE_PING) {
         m.type = MESSAGE_PONG;              // with the same serial
         (void)packet_send(fd, &m, NULL, 0); // a monitor that does not read needs no answer
@@ -225,7 +227,7 @@ int control_start(struct control *control)
 int control_run(struct control *control)
 {
     control_send_offer(control);
-    control_calibrate_missing(control, control->config.offload);
+    control_calibrate_missing(control);
     if (event_base_dispatch(control->base) < 0)
         return 1;
     return control->exit_status;

@@ -13,6 +13,9 @@
 
 #define GUARD_MS (2u * CALIBRATION_TIME_MS) // longer takes only what hangs
 #define STOP_MS  1000u
+// A driver may have been too slow because the machine had much to do, at its start for instance.
+#define AGAIN_S   60u // and each time twice as long
+#define AGAIN_MAX 5u
 
 // ---------------------------------------------------------------- telling
 
@@ -86,7 +89,9 @@ static void tell_monitor(struct control *control)
 
 static bool is_due(const struct offer_row *row, bool all)
 {
-    return offer_row_is_measurable(row) && (all || row->measured == OFFER_UNMEASURED);
+    return offer_row_is_measurable(row) &&
+           (all || row->measured == OFFER_UNMEASURED ||
+            (row->measured == OFFER_UNMEASURABLE && row->measure_error == -ETIMEDOUT));
 }
 
 // OpenSSL first: a driver that hangs then leaves its own rows unmeasured and no others.
@@ -112,9 +117,12 @@ static int begin(struct control *control, bool all, uint64_t serial)
     const struct timeval guard = {.tv_sec = GUARD_MS / 1000,
                                   .tv_usec = (suseconds_t)(GUARD_MS % 1000) * 1000};
     struct measure_subject jobs[CALIBRATION_JOBS_MAX];
-    const uint32_t n = list_rows(control, all);
+    uint32_t n;
     int r;
 
+    if (control->calibrating.given_up) // its rows are still those of that run
+        return -EBUSY;
+    n = list_rows(control, all);
     for (uint32_t i = 0; i < n; i++) {
         const struct offer_row *row = control->calibrating.rows[i];
 
@@ -130,19 +138,30 @@ static int begin(struct control *control, bool all, uint64_t serial)
     }
     control->calibrating.n_rows = n;
     control->calibrating.n_told = 0;
-    control->calibrating.serial = serial;
     r = n > 0 ? calibration_start(control->calibrating.thread, jobs, n) : -ENOENT;
     control->calibrating.runs = r == 0;
+    control->calibrating.serial = r == 0 ? serial : 0;
     if (r == 0 && event_add(&control->calibrating.guard, &guard) < 0)
         log_warning("a calibration that hangs would not be noticed");
     return r;
 }
 
-void control_calibrate_missing(struct control *control, uint32_t offload)
+static uint32_t count_due(const struct control *control)
+{
+    uint32_t n = 0;
+
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++)
+        for (uint32_t b = 0; b < control->offer->n_backends; b++)
+            n += is_due(&control->offer->rows[a][b], false);
+    return n;
+}
+
+void control_calibrate_missing(struct control *control)
 {
     int r;
 
-    if (offload != CONFIG_OFFLOAD_AUTO || control->calibrating.runs)
+    if (control->config.offload != CONFIG_OFFLOAD_AUTO || control->calibrating.runs ||
+        control->calibrating.given_up)
         return;
     r = begin(control, false, 0);
     if (r == 0 || r == -ENOENT)
@@ -170,28 +189,46 @@ static void answer_next(struct control *control)
         send_end(control, serial, r == -EBUSY ? MESSAGE_REASON_ENGINE : MESSAGE_REASON_INTERNAL);
 }
 
-static void end_run(struct control *control, bool hangs)
+static void come_again(struct control *control)
+{
+    const struct timeval delay = {.tv_sec = (time_t)AGAIN_S << control->calibrating.n_again};
+
+    if (control->config.offload != CONFIG_OFFLOAD_AUTO ||
+        control->calibrating.n_again == AGAIN_MAX || count_due(control) == 0)
+        return;
+    control->calibrating.n_again++;
+    (void)event_add(&control->calibrating.again, &delay);
+}
+
+static void take_results(struct control *control, bool hangs)
 {
     const uint32_t n = control->calibrating.n_rows;
     struct measure_table table;
     uint32_t n_measured = 0;
 
-    event_del(&control->calibrating.guard);
     for (uint32_t i = 0; i < n; i++) {
         int r = calibration_get_result(control->calibrating.thread, i, &table);
 
         offer_put_table(control->calibrating.rows[i], r, &table);
         n_measured += r == 0;
     }
-    control->calibrating.runs = false;
     log_write(n_measured == n ? LOG_LEVEL_INFO : LOG_LEVEL_NOTICE,
               "calibration: %u of %u rows measured%s", n_measured, n,
-              hangs ? "; a driver does not answer" : "");
+              hangs ? "; a driver does not answer in time" : "");
     control_decide(control);
     tell_monitor(control);
+}
+
+static void end_run(struct control *control, bool hangs)
+{
+    event_del(&control->calibrating.guard);
+    control->calibrating.runs = false;
+    control->calibrating.given_up = hangs;
+    take_results(control, hangs);
     if (control->calibrating.serial != 0)
         send_rows(control, control->calibrating.serial);
     control->calibrating.serial = 0;
+    come_again(control);
     answer_next(control);
 }
 
@@ -205,10 +242,24 @@ static void on_change_event(evutil_socket_t fd, short what, void *arg)
     calibration_get_progress(control->calibrating.thread, &progress);
     if (control->calibrating.runs)
         send_progress(control, &progress);
-    // A run that was given up may end after all, and only then another can begin.
-    if (progress.ended && calibration_finish(control->calibrating.thread) &&
-        control->calibrating.runs)
+    if (!progress.ended || !calibration_finish(control->calibrating.thread))
+        return;
+    // A run that was given up may end after all.
+    if (control->calibrating.given_up) {
+        control->calibrating.given_up = false;
+        take_results(control, false);
+    } else if (control->calibrating.runs) {
         end_run(control, false);
+    }
+}
+
+static void on_again_event(evutil_socket_t fd, short what, void *arg)
+{
+    struct control *control = arg;
+
+    (void)fd;
+    (void)what;
+    control_calibrate_missing(control);
 }
 
 static void on_guard_event(evutil_socket_t fd, short what, void *arg)
@@ -252,7 +303,8 @@ int control_calibration_init(struct control *control)
 {
     if (event_assign(&control->calibrating.change, control->base, -1, 0, on_change_event, control) <
             0 ||
-        evtimer_assign(&control->calibrating.guard, control->base, on_guard_event, control) < 0)
+        evtimer_assign(&control->calibrating.guard, control->base, on_guard_event, control) < 0 ||
+        evtimer_assign(&control->calibrating.again, control->base, on_again_event, control) < 0)
         return -EIO;
     return calibration_new(on_change, control, &control->calibrating.thread);
 }

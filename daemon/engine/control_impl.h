@@ -26,7 +26,10 @@ struct control_calibrating {
     struct calibration *thread;
     struct event change; // activated by the thread
     struct event guard;  // pending while it runs
+    struct event again;  // pending while there are rows that were too slow
+    uint32_t n_again;    // times so far
     bool runs;
+    bool given_up; // it has not ended in time, nor since
     uint32_t n_rows;
     struct offer_row *rows[CALIBRATION_JOBS_MAX]; // in the order of the jobs
     uint32_t n_told;                              // progress
@@ -79,7 +82,7 @@ void control_decide(struct control *control);
 int control_calibration_init(struct control *control);
 void control_calibration_fini(struct control *control);
 void control_calibrate(struct control *control, const struct message *m);
-void control_calibrate_missing(struct control *control, uint32_t offload);
+void control_calibrate_missing(struct control *control);
 // false: it hangs in a driver.
 bool control_calibration_stop(struct control *control);
 

@@ -132,13 +132,14 @@ Test(calibration, a_driver_that_hangs_costs_its_own_rows)
     struct cryptod_calibration *c;
 
     fixture_start(&f, AUTO "engine.backends=fault cpu\nengine.fault=hang_after=0\n");
-    fixture_wait_log(&f, "4 of 12 rows measured; a driver does not answer");
+    fixture_wait_log(&f, "4 of 12 rows measured; a driver does not answer in time");
     c = show(&f);
     cr_expect(is_measured(find(c, "aes-128-ctr", "cpu")));
     cr_expect_str_eq(find(c, "aes-128-cbc", "fault")->text, "could not be measured: too slow");
     cryptod_calibration_free(c);
-    cr_expect_eq(cryptod_calibrate(f.socket, SILENCE_MS, NULL, NULL, &c), -EOPNOTSUPP,
-                 "not while the thread hangs");
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(cryptod_calibrate(f.socket, SILENCE_MS, NULL, NULL, &c), -EOPNOTSUPP,
+                     "not while the thread hangs");
     cr_expect_eq(rig_hello(f.socket, NULL), MESSAGE_OK);
 }
 
