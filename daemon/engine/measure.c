@@ -15,17 +15,17 @@
 #define PIECE_MAX    65536u // of a request
 #define ALIGN        4096u
 #define ROUNDS_MIN   2u
-#define ROUNDS_MAX   24u
+#define ROUNDS_MAX   64u
 #define SECTION_NS   20000u // what is shorter is repeated, up to
-#define REPEATS_MAX  64u    // times
+#define REPEATS_MAX  4096u  // times
+#define CLOCKS_MIN   10u    // so many times longer than reading a clock must it be, too
 #define CLOCK_ROUNDS 16
 
 struct measure_bench {
     struct measure_wake wake;
-    uint64_t wall_cost_ns; // of reading a clock, which is not the lanes'
-    uint64_t cpu_cost_ns;
-    uint8_t *user; // what the session has
-    uint8_t *slot; // what lies in the shared memory
+    uint64_t section_ns; // at least; where the clock is slow, longer
+    uint8_t *user;       // what the session has
+    uint8_t *slot;       // what lies in the shared memory
 };
 
 struct run {
@@ -40,8 +40,7 @@ struct run {
 // What is known of one cost at one size.
 struct cell {
     uint64_t ns[ROUNDS_MAX]; // of an operation, in each round
-    uint64_t cpu_ns;         // of all
-    uint64_t n_operations;
+    uint64_t cpu_ns[ROUNDS_MAX];
     uint32_t n_rounds;
     uint32_t n_repeats; // in a round
 };
@@ -146,7 +145,7 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-// One section under both clocks, without what reading them takes. 0 or a negative errno.
+// One section under both clocks. 0 or a negative errno.
 static int take_section(const struct run *run, enum message_cost cost, uint32_t n_repeats,
                         uint64_t *ret_ns, uint64_t *ret_cpu_ns)
 {
@@ -155,9 +154,8 @@ static int take_section(const struct run *run, enum message_cost cost, uint32_t 
 
     for (uint32_t i = 0; r == 0 && i < n_repeats; i++)
         r = bodies[cost](run);
-    *ret_ns = less(measure_now_ns() - start, run->bench->wall_cost_ns);
-    *ret_cpu_ns = less(clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu,
-                       run->bench->cpu_cost_ns + 2 * run->bench->wall_cost_ns);
+    *ret_ns = measure_now_ns() - start;
+    *ret_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
     return r;
 }
 
@@ -168,17 +166,20 @@ static int prepare(const struct run *run, enum message_cost cost)
     return cost == MESSAGE_COST_TAKE ? measure_peer_write(run->bench->slot, run->n_bytes) : 0;
 }
 
-// The first section only warms up, and tells how often a round repeats.
+// The first sections only warm up, and tell how often a round repeats.
 static int warm_up(const struct run *run, enum message_cost cost, struct cell *cell)
 {
-    uint64_t ns, cpu_ns;
+    uint64_t ns = 0, cpu_ns;
     int r = prepare(run, cost);
 
-    if (r == 0)
-        r = take_section(run, cost, 1, &ns, &cpu_ns);
     cell->n_repeats = 1;
-    if (r == 0 && cost != MESSAGE_COST_TAKE && ns < SECTION_NS)
-        cell->n_repeats = ns * REPEATS_MAX < SECTION_NS ? REPEATS_MAX : SECTION_NS / (uint32_t)ns;
+    while (r == 0) {
+        r = take_section(run, cost, cell->n_repeats, &ns, &cpu_ns);
+        if (ns >= run->bench->section_ns || cost == MESSAGE_COST_TAKE ||
+            cell->n_repeats >= REPEATS_MAX)
+            break;
+        cell->n_repeats *= 2;
+    }
     return r;
 }
 
@@ -194,9 +195,8 @@ static int run_round(const struct run *run, enum message_cost cost, struct cell 
     ns = ns / cell->n_repeats;
     if (ns == 0)
         ns = 1; // faster than any clock can tell
+    cell->cpu_ns[cell->n_rounds] = cpu_ns / cell->n_repeats;
     cell->ns[cell->n_rounds++] = ns;
-    cell->cpu_ns += cpu_ns;
-    cell->n_operations += cell->n_repeats;
     return 0;
 }
 
@@ -238,6 +238,19 @@ static uint64_t time_of(struct cell *cell, enum message_cost cost)
     return cell->ns[cost == MESSAGE_COST_TAKE ? cell->n_rounds / 2 : 0];
 }
 
+// Some clocks of CPU time are coarse, so one round alone may say anything; but in the worst quarter
+// the machine was doing something else too.
+static uint64_t cpu_time_of(struct cell *cell)
+{
+    const uint32_t n = cell->n_rounds - cell->n_rounds / 4;
+    uint64_t sum = 0;
+
+    qsort(cell->cpu_ns, cell->n_rounds, sizeof(cell->cpu_ns[0]), compare_times);
+    for (uint32_t i = 0; i < n; i++)
+        sum += cell->cpu_ns[i];
+    return sum / n;
+}
+
 static void publish(struct cell cells[MESSAGE_COST_COUNT], uint32_t i, struct measure_table *table)
 {
     for (enum message_cost cost = 0; cost < MESSAGE_COST_COUNT; cost++) {
@@ -247,8 +260,7 @@ static void publish(struct cell cells[MESSAGE_COST_COUNT], uint32_t i, struct me
         if (cell->n_rounds < ROUNDS_MIN)
             continue;
         table->costs[cost].ns[i] = time_of(cell, cost) + (request ? table->wake_ns : 0);
-        table->costs[cost].cpu_ns[i] =
-            cell->cpu_ns / cell->n_operations + (request ? table->wake_cpu_ns : 0);
+        table->costs[cost].cpu_ns[i] = cpu_time_of(cell) + (request ? table->wake_cpu_ns : 0);
     }
 }
 
@@ -321,13 +333,13 @@ int measure_run(struct measure_bench *bench, const struct measure_subject *subje
 
 // ---------------------------------------------------------------- life
 
-// The least of several: what every section contains.
-static uint64_t cost_of_clock(clockid_t clock)
+// The least of several: what each section contains.
+static uint64_t cost_of_clock(void)
 {
     uint64_t best = UINT64_MAX;
 
     for (int i = 0; i < CLOCK_ROUNDS; i++) {
-        const uint64_t start = clock_ns(clock), took = clock_ns(clock) - start;
+        const uint64_t start = measure_now_ns(), took = measure_now_ns() - start;
 
         if (took < best)
             best = took;
@@ -353,8 +365,9 @@ int measure_bench_new(const int bell[2], struct measure_bench **ret)
         return r;
     }
     memset(bench->slot, 0, BUFFER_SIZE);
-    bench->wall_cost_ns = cost_of_clock(CLOCK_MONOTONIC);
-    bench->cpu_cost_ns = cost_of_clock(CLOCK_THREAD_CPUTIME_ID);
+    bench->section_ns = CLOCKS_MIN * cost_of_clock();
+    if (bench->section_ns < SECTION_NS)
+        bench->section_ns = SECTION_NS;
     *ret = bench;
     return 0;
 }

@@ -13,7 +13,8 @@
 
 #define MEASURE_NONE MESSAGE_NOT_MEASURED
 
-// Wall clock: the fastest of several (TAKE: the median). CPU time: the mean of all.
+// Wall clock: the fastest of several (TAKE: the median). CPU time: the mean without the
+// worst quarter.
 struct measure_table {
     uint64_t wake_ns; // a bell's way to another thread and back
     uint64_t wake_cpu_ns;

@@ -65,25 +65,26 @@ static int compare_times(const void *a, const void *b)
 
 static int measure_rounds(const int bell[2], struct measure_wake *ret)
 {
-    const uint64_t begin = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    uint64_t times[ROUNDS_MAX];
+    const uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+    uint64_t times[ROUNDS_MAX], cpu_times[ROUNDS_MAX];
     size_t n = 0;
     char answer;
 
     while (n < ROUNDS_MAX && (n < ROUNDS_MIN || clock_ns(CLOCK_MONOTONIC) - begin < TIME_MAX_NS)) {
-        const uint64_t start = clock_ns(CLOCK_MONOTONIC);
+        const uint64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID), start = clock_ns(CLOCK_MONOTONIC);
         int r = put_byte(bell[0], ORDER_ANSWER);
 
         if (r == 0)
             r = get_byte(bell[0], &answer);
         if (r < 0)
             return r;
-        times[n++] = clock_ns(CLOCK_MONOTONIC) - start;
+        times[n] = clock_ns(CLOCK_MONOTONIC) - start;
+        cpu_times[n++] = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
     }
-    // The other side does as much.
-    ret->cpu_ns = 2 * ((clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu) / n);
     qsort(times, n, sizeof(times[0]), compare_times);
-    ret->ns = times[n / 2];
+    qsort(cpu_times, n, sizeof(cpu_times[0]), compare_times);
+    ret->ns = times[n / 4];
+    ret->cpu_ns = 2 * cpu_times[n / 4]; // the other side does as much
     return 0;
 }
 
