@@ -30,7 +30,7 @@
 #define RESERVED(name, field) FIELD_AS(name, field, MESSAGE_KIND_ZERO)
 
 _Static_assert(sizeof(struct message_offer) == 2 * sizeof(uint32_t), "flattened to u32");
-_Static_assert(sizeof(struct message_costs) == 2 * MESSAGE_SIZES * sizeof(uint64_t),
+_Static_assert(sizeof(struct message_costs) == sizeof(uint64_t[2][MESSAGE_SIZES]),
                "flattened to u64");
 
 static const struct message_field hello[] = {

@@ -186,8 +186,11 @@ static int warm_up(const struct run *run, enum message_cost cost, struct cell *c
 static int run_round(const struct run *run, enum message_cost cost, struct cell *cell)
 {
     uint64_t ns, cpu_ns;
-    int r = prepare(run, cost);
+    int r;
 
+    if (cell->n_repeats == 0) // there was no time to warm up
+        return 0;
+    r = prepare(run, cost);
     if (r == 0)
         r = take_section(run, cost, cell->n_repeats, &ns, &cpu_ns);
     if (r < 0)
@@ -248,7 +251,7 @@ static uint64_t cpu_time_of(struct cell *cell)
     qsort(cell->cpu_ns, cell->n_rounds, sizeof(cell->cpu_ns[0]), compare_times);
     for (uint32_t i = 0; i < n; i++)
         sum += cell->cpu_ns[i];
-    return sum / n;
+    return n > 0 ? sum / n : 0;
 }
 
 static void publish(struct cell cells[MESSAGE_COST_COUNT], uint32_t i, struct measure_table *table)

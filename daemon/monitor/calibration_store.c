@@ -42,7 +42,7 @@ static int read_all(int fd, char *text, size_t n_max, size_t *ret_n)
 }
 
 // No link, no device: a name in a directory that somebody else could have written to.
-static int open_file(int directory)
+static int open_file(int directory, int *ret_fd)
 {
     struct stat st;
     int fd =
@@ -54,19 +54,21 @@ static int open_file(int directory)
         close(fd);
         return -EBADMSG;
     }
-    return fd;
+    *ret_fd = fd;
+    return 0;
 }
 
 static int load(int directory, struct calibration_table *ret)
 {
     char *text = calloc(1, CALIBRATION_TEXT_MAX + 1);
     size_t n = 0;
-    int fd, r;
+    int fd = -1, r;
 
     if (!text)
         return -ENOMEM;
-    fd = open_file(directory);
-    r = fd < 0 ? fd : read_all(fd, text, CALIBRATION_TEXT_MAX, &n);
+    r = open_file(directory, &fd);
+    if (r == 0)
+        r = read_all(fd, text, CALIBRATION_TEXT_MAX, &n);
     if (r == 0)
         r = calibration_file_parse(text, n, ret);
     if (fd >= 0)
@@ -75,17 +77,20 @@ static int load(int directory, struct calibration_table *ret)
     return r;
 }
 
-static int open_directory(const struct calibration_store *store)
+static int open_directory(const struct calibration_store *store, int *ret_fd)
 {
     int fd = open(store->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    return fd < 0 ? -errno : fd;
+    if (fd < 0)
+        return -errno;
+    *ret_fd = fd;
+    return 0;
 }
 
 int calibration_store_new(const char *path, struct calibration_store **ret)
 {
     struct calibration_store *store = calloc(1, sizeof(*store));
-    int directory, r;
+    int directory = -1, r;
 
     if (store)
         store->directory = strdup(path);
@@ -93,8 +98,9 @@ int calibration_store_new(const char *path, struct calibration_store **ret)
         free(store);
         return -ENOMEM;
     }
-    directory = open_directory(store);
-    r = directory < 0 ? directory : load(directory, &store->kept);
+    r = open_directory(store, &directory);
+    if (r == 0)
+        r = load(directory, &store->kept);
     if (directory < 0)
         log_notice("%s: %s: what is measured is not kept", path, strerror(-r));
     else if (r == -EBADMSG || r == -EFBIG)
@@ -177,8 +183,8 @@ static int save(const struct calibration_store *store)
     if (text)
         r = calibration_file_print(&store->kept, text, &n);
     if (r == 0)
-        r = directory = open_directory(store);
-    if (r >= 0)
+        r = open_directory(store, &directory);
+    if (r == 0)
         r = write_file(directory, text, n);
     if (directory >= 0)
         close(directory);

@@ -10,6 +10,8 @@
 
 TestSuite(calibration_file, .timeout = 120);
 
+#define SET_TEXT(field, value) (void)snprintf(field, sizeof(field), "%s", value)
+
 static struct calibration_table table, got;
 static char text[CALIBRATION_TEXT_MAX + 1];
 static size_t n_text;
@@ -17,8 +19,8 @@ static size_t n_text;
 static void make_row(struct message_calibration *row, uint32_t algorithm, const char *backend)
 {
     *row = (struct message_calibration){.algorithm = algorithm, .wake_ns = 13000, .wake_cpu_ns = 9};
-    strcpy(row->backend, backend);
-    strcpy(row->driver, "cbc-aes-neonbs");
+    SET_TEXT(row->backend, backend);
+    SET_TEXT(row->driver, "cbc-aes-neonbs");
     for (uint32_t cost = 0; cost < MESSAGE_COST_COUNT; cost++)
         for (uint32_t i = 0; i < MESSAGE_SIZES; i++) {
             row->costs[cost].ns[i] = (cost + 1) * 1000000007ull * (i + 1);
@@ -30,9 +32,9 @@ static void make_row(struct message_calibration *row, uint32_t algorithm, const 
 static void make_table(uint32_t n_rows)
 {
     memset(&table, 0, sizeof(table));
-    strcpy(table.key.kernel, "6.1.0-37-armmp #1 SMP Debian 6.1.140-1 (2025-05-22)");
-    strcpy(table.key.cpu, "ARMv7 Processor rev 1 (v7l), features 0badcafe");
-    strcpy(table.key.openssl, "OpenSSL 3.0.17 1 Jul 2025");
+    SET_TEXT(table.key.kernel, "6.1.0-37-armmp #1 SMP Debian 6.1.140-1 (2025-05-22)");
+    SET_TEXT(table.key.cpu, "ARMv7 Processor rev 1 (v7l), features 0badcafe");
+    SET_TEXT(table.key.openssl, "OpenSSL 3.0.17 1 Jul 2025");
     table.key.cpus = 2;
     table.n_rows = n_rows;
     for (uint32_t i = 0; i < n_rows; i++)
@@ -69,7 +71,8 @@ Test(calibration_file, longest_values)
         table.rows[0].costs[2].cpu_ns[i] = UINT64_C(1000000000000000);
     cr_assert_eq(calibration_file_print(&table, text, &n_text), 0);
     cr_assert_eq(calibration_file_parse(text, n_text, &got), 0, "%s", text);
-    cr_expect_eq(memcmp(&got, &table, sizeof(got)), 0);
+    cr_expect_eq(memcmp(&got.key, &table.key, sizeof(got.key)), 0);
+    cr_expect_eq(memcmp(got.rows, table.rows, sizeof(got.rows[0])), 0);
 }
 
 Test(calibration_file, every_truncation_is_refused)
@@ -168,18 +171,18 @@ Test(calibration_file, keeps_only_what_a_line_can_hold)
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         make_table(1);
-        strcpy(table.rows[0].driver, bad[i]);
+        SET_TEXT(table.rows[0].driver, bad[i]);
         cr_expect_not(calibration_file_takes_row(&table.rows[0]), "%s", bad[i]);
         cr_expect_eq(calibration_file_print(&table, text, &n_text), -EINVAL);
         make_table(1);
-        strcpy(table.key.cpu, bad[i]);
+        SET_TEXT(table.key.cpu, bad[i]);
         cr_expect_not(calibration_file_takes_key(&table.key), "%s", bad[i]);
         cr_expect_eq(calibration_file_print(&table, text, &n_text), -EINVAL);
     }
     make_table(1);
-    strcpy(table.rows[0].backend, "a]b");
+    SET_TEXT(table.rows[0].backend, "a]b");
     cr_expect_not(calibration_file_takes_row(&table.rows[0]));
-    strcpy(table.rows[0].backend, "");
+    SET_TEXT(table.rows[0].backend, "");
     cr_expect_not(calibration_file_takes_row(&table.rows[0]));
     make_row(&table.rows[0], ALGORITHM_COUNT, "cpu");
     cr_expect_not(calibration_file_takes_row(&table.rows[0]));

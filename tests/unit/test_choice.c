@@ -97,12 +97,12 @@ Test(choice, request_must_win_at_all_larger_sizes)
     set_line(MESSAGE_COST_SOFTWARE, 0, 100, 100);
     set_line(MESSAGE_COST_REQUEST, 0, 50, 100);
     cr_expect_eq(choice_make(&table, &machine).request_min, CHOICE_REQUEST_MIN);
-    table.costs[MESSAGE_COST_REQUEST].ns[4] = 10 * MESSAGE_SIZE_AT(4) * 100;
+    table.costs[MESSAGE_COST_REQUEST].ns[4] = UINT64_C(1000) * MESSAGE_SIZE_AT(4);
     const struct choice choice = choice_make(&table, &machine);
     cr_expect_eq(choice.lanes, MESSAGE_LANE_REQUEST);
     cr_expect_gt(choice.request_min, MESSAGE_SIZE_AT(4), "a driver that is slow at 4 KiB");
     cr_expect_leq(choice.request_min, MESSAGE_SIZE_AT(5));
-    table.costs[MESSAGE_COST_REQUEST].ns[7] = 10 * MESSAGE_SIZE_AT(7) * 100;
+    table.costs[MESSAGE_COST_REQUEST].ns[7] = UINT64_C(1000) * MESSAGE_SIZE_AT(7);
     cr_expect_eq(choice_make(&table, &machine).lanes, 0, "slow at the largest size");
 }
 
