@@ -48,7 +48,7 @@ bench_begin
 bench_build all
 start_daemon '' # the shipped defaults
 wait_for_choice
-write_openssl_conf
+write_openssl_conf "$work/openssl.cnf" "$build/cryptod.so" "$CRYPTOD_SOCKET"
 check_declined
 for ((n = 1; n <= pairs; n++)); do
     for cipher in aes-256-ctr aes-256-cbc; do

@@ -41,7 +41,7 @@ measure_strong() {
 }
 
 bench_begin
-trap 'bench_clean_up; end_sshd' EXIT
+trap end_sshd EXIT
 bench_build all
 # Both sides and the daemon are as they are on a CPU without AES instructions; the client is not.
 capabilities=()
@@ -52,7 +52,7 @@ fi
 start_daemon '' # the shipped defaults
 wait_for_choice
 prepare_sshd
-write_openssl_conf
+write_openssl_conf "$work/openssl.cnf" "$build/cryptod.so" "$CRYPTOD_SOCKET"
 start_sshd provider "OPENSSL_CONF=$work/openssl.cnf" "${capabilities[@]}"
 start_sshd stock "${capabilities[@]}"
 echo "$name: MB/s of $direction, $mib MiB a run${weak:+, without AES instructions at the server}"

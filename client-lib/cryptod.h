@@ -149,6 +149,8 @@ struct cryptod_status_algorithm {
     uint64_t operations;
     uint64_t bytes;
     uint64_t errors;
+    uint64_t verified;   // results compared with OpenSSL's in use
+    uint64_t mismatches; // that were wrong: then it is quarantined
 };
 
 struct cryptod_status_channel {

@@ -128,11 +128,14 @@ static int handshake_try(const char *path, uint32_t n_slots, uint64_t until_ms,
 int handshake_run(const char *path, unsigned timeout_ms, struct handshake *ret)
 {
     uint64_t until_ms = clock_now_ms() + timeout_ms;
-    int r = handshake_try(path, HANDSHAKE_SLOTS, until_ms, ret);
+    uint32_t n_slots = HANDSHAKE_SLOTS;
+    int r;
 
     // The daemon's limit may be that of slots, or the process's that of file sizes: then there is
-    // no memory for keystream. A daemon that refuses closes the connection.
-    if (r == -EUSERS || r == -EFBIG)
-        r = handshake_try(path, SHM_SLOTS_REQUEST, until_ms, ret);
+    // less memory for keystream, or none. A daemon that refuses closes the connection.
+    do {
+        r = handshake_try(path, n_slots, until_ms, ret);
+        n_slots /= 4;
+    } while ((r == -EUSERS || r == -EFBIG) && n_slots >= SHM_SLOTS_REQUEST);
     return r;
 }

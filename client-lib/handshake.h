@@ -8,7 +8,7 @@
 #include "message.h"
 #include "shm.h"
 
-#define HANDSHAKE_SLOTS   16u // a daemon that allows fewer gets SHM_SLOTS_REQUEST
+#define HANDSHAKE_SLOTS   SHM_SLOTS_MAX // a daemon that allows fewer is asked for a quarter
 #define HANDSHAKE_STREAMS 16u
 
 struct handshake {

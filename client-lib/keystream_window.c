@@ -177,6 +177,13 @@ size_t keystream_use(struct session *session, uint32_t index, uint8_t *out, cons
     return n_done;
 }
 
+// A window is refilled by quarters: seldom enough that the engine, if it sleeps, is not woken for
+// each piece, and early enough that it need not sleep while it is the slower one.
+static uint32_t window_step(const struct keystream_window *window)
+{
+    return window->size >= 4 ? window->size / 4u : 1;
+}
+
 static bool window_is_last_in_use(const struct keystream_table *table,
                                   const struct keystream_window *window)
 {
@@ -188,7 +195,8 @@ uint32_t keystream_room(struct session *session, uint32_t index)
     struct keystream_table *table = &session->keystream;
     struct keystream_window *window = &table->windows[index];
 
-    if (window->n > window->size / 2 && !window_is_last_in_use(table, window))
+    if (window->size > 0 && window->n + window_step(window) > window->size &&
+        !window_is_last_in_use(table, window))
         return 0;
     window_collect_returning(session);
     uint32_t size = window->size == 0 ? 1 : 2 * (uint32_t)window->size;

@@ -91,8 +91,8 @@ int keystream_await(struct session *session, uint32_t index);
 size_t keystream_use(struct session *session, uint32_t index, uint8_t *out, const uint8_t *in,
                      size_t n_bytes);
 
-// How many pieces shall be put now: none until half of the window is free, or its last piece in
-// use. A window grows each time.
+// How many pieces shall be put now: none until a quarter of the window is free, or its last piece
+// in use. A window grows each time.
 uint32_t keystream_room(struct session *session, uint32_t index);
 
 // Puts one of them into the ring; not published yet.

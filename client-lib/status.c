@@ -143,6 +143,8 @@ static int status_publish_algorithms(struct status *status)
             .operations = row->operations,
             .bytes = row->bytes,
             .errors = row->errors,
+            .verified = row->verified,
+            .mismatches = row->mismatches,
         };
     }
     return 0;

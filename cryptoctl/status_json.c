@@ -34,6 +34,8 @@ static struct json_object *algorithm_object(const struct cryptod_status_algorith
     add_number(object, "operations", row->operations);
     add_number(object, "bytes", row->bytes);
     add_number(object, "errors", row->errors);
+    add_number(object, "verified", row->verified);
+    add_number(object, "mismatches", row->mismatches);
     add_text(object, "text", row->text);
     return object;
 }

@@ -21,6 +21,8 @@ static int print_algorithms(const struct cryptod_status *status)
         {"BYTES", SCOLS_FL_RIGHT},
         {"ERRORS", SCOLS_FL_RIGHT},
         {"LANES", 0},
+        {"VERIFIED", SCOLS_FL_RIGHT},
+        {"WRONG", SCOLS_FL_RIGHT},
         {"NOTE", SCOLS_FL_TRUNC},
     };
     struct libscols_table *table = table_new(columns, sizeof columns / sizeof columns[0]);
@@ -30,9 +32,11 @@ static int print_algorithms(const struct cryptod_status *status)
     for (size_t i = 0; r == 0 && i < status->n_algorithms; i++) {
         const struct cryptod_status_algorithm *row = &status->algorithms[i];
         char lanes[64], operations[CRYPTOCTL_TEXT_LEN], errors[CRYPTOCTL_TEXT_LEN];
-        char bytes[CRYPTOCTL_TEXT_LEN];
+        char bytes[CRYPTOCTL_TEXT_LEN], verified[CRYPTOCTL_TEXT_LEN], wrong[CRYPTOCTL_TEXT_LEN];
         snprintf(operations, sizeof operations, "%" PRIu64, row->operations);
         snprintf(errors, sizeof errors, "%" PRIu64, row->errors);
+        snprintf(verified, sizeof verified, "%" PRIu64, row->verified);
+        snprintf(wrong, sizeof wrong, "%" PRIu64, row->mismatches);
         const char *cells[] = {
             row->algorithm,
             row->backend,
@@ -42,6 +46,8 @@ static int print_algorithms(const struct cryptod_status *status)
             text_bytes(row->bytes, bytes),
             errors,
             status_lanes_text(row->lanes, lanes, sizeof lanes),
+            verified,
+            wrong,
             row->text,
         };
         r = table_add(table, cells, sizeof cells / sizeof cells[0]);

@@ -70,6 +70,7 @@ enum message_type {
     MESSAGE_ROLE_READY = 65,  // role -> monitor: sandbox on, serving
     MESSAGE_PING = 66,        // monitor -> role
     MESSAGE_PONG = 67,        // role -> monitor
+    MESSAGE_QUARANTINE = 68,  // engine -> monitor: to be told to the next engine, in ROLE_CONFIG
 
     MESSAGE_CALIBRATION_KEY = 72, // monitor <-> engine: what the rows that follow hold for
 };
@@ -178,8 +179,10 @@ struct message_status_algorithm { // one row per (algorithm, backend)
     uint64_t bytes;
     uint64_t errors;
     char backend[16];
-    char driver[64]; // the kernel's driver name, or the library's
-    char text[128];  // why it is in this state
+    char driver[64];     // the kernel's driver name, or the library's
+    char text[128];      // why it is in this state
+    uint64_t verified;   // results compared in use
+    uint64_t mismatches; // that were wrong
 };
 
 struct message_status_channel { // only to uid 0 and the admin group
@@ -269,9 +272,17 @@ struct message_role_config {
     uint32_t keystream_slots;
     uint32_t idle_s; // after this many seconds without a request a channel's keystream memory is
                      // taken back
-    uint32_t calibrations; // engine: so many messages follow, before READY: CALIBRATION_KEY and
-                           // CALIBRATIONs
-    uint32_t reserved;
+    uint32_t verify; // results compared in use: 0 none, 1 all, N one of N
+    uint32_t calibrations;  // engine: so many messages follow, before READY: CALIBRATION_KEY and
+                            // CALIBRATIONs
+    char quarantined[1024]; // "DRIVER ALGORITHM" pairs, all separated by one space: what gave wrong
+                            // results in use since the monitor started
+};
+
+struct message_quarantine {
+    uint32_t algorithm;
+    uint32_t reserved; // zero
+    char driver[64];   // its name, without blanks; "-": it has none
 };
 
 struct message_empty { // ENGINE_STATUS, ROLE_READY, PING, PONG
@@ -304,6 +315,7 @@ struct message {
         struct message_engine_summary engine_summary;
         struct message_engine_channel engine_channel;
         struct message_role_config role_config;
+        struct message_quarantine quarantine;
         struct message_empty empty;
     } u;
 };

@@ -90,6 +90,7 @@ static const struct message_field status_algorithm[] = {
     FIELD(status_algorithm, operations), FIELD(status_algorithm, bytes),
     FIELD(status_algorithm, errors),     FIELD(status_algorithm, backend),
     FIELD(status_algorithm, driver),     FIELD(status_algorithm, text),
+    FIELD(status_algorithm, verified),   FIELD(status_algorithm, mismatches),
 };
 
 static const struct message_field status_channel[] = {
@@ -190,8 +191,15 @@ static const struct message_field role_config[] = {
     FIELD(role_config, text),
     FIELD(role_config, keystream_slots),
     FIELD(role_config, idle_s),
+    FIELD(role_config, verify),
     FIELD(role_config, calibrations),
-    RESERVED(role_config, reserved),
+    FIELD(role_config, quarantined),
+};
+
+static const struct message_field quarantine[] = {
+    FIELD(quarantine, algorithm),
+    RESERVED(quarantine, reserved),
+    FIELD(quarantine, driver),
 };
 
 static const struct message_field empty[] = {
@@ -221,7 +229,7 @@ static const struct message_row table[] = {
     ROW(STREAM_CLOSE,     stream_close,       20, 0, C_F),
     ROW(STATUS,           status,             20, 0, C_F),
     ROW(STATUS_SUMMARY,   status_summary,    344, 0, F_C),
-    ROW(STATUS_ALGORITHM, status_algorithm,  264, 0, F_C | E_F),
+    ROW(STATUS_ALGORITHM, status_algorithm,  280, 0, F_C | E_F),
     ROW(STATUS_CHANNEL,   status_channel,     72, 0, F_C),
     ROW(STATUS_END,       status_end,         20, 0, F_C | E_F),
     ROW(CALIBRATE,        calibrate,          20, 0, C_F),
@@ -240,10 +248,11 @@ static const struct message_row table[] = {
     ROW(ENGINE_SUMMARY,   engine_summary,    160, 0, E_F),
     ROW(ENGINE_CHANNEL,   engine_channel,     56, 0, E_F),
     ROW(ENGINE_CALIBRATE, calibrate,          20, 0, F_E),
-    ROW(ROLE_CONFIG,      role_config,      1136, 0, M_R),
+    ROW(ROLE_CONFIG,      role_config,      2160, 0, M_R),
     ROW(ROLE_READY,       empty,              20, 0, R_M),
     ROW(PING,             empty,              20, 0, M_R),
     ROW(PONG,             empty,              20, 0, R_M),
+    ROW(QUARANTINE,       quarantine,         88, 0, R_M),
     ROW(CALIBRATION_KEY,  calibration_key,   664, 0, M_R | R_M),
 };
 // clang-format on

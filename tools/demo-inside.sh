@@ -8,6 +8,8 @@
 #   --disturb   instead: the daemon is killed, and stopped, in the middle of transfers and before logins
 # shellcheck source=tools/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=tools/sshd.sh
+. tools/sshd.sh
 
 size=64
 tap=
@@ -65,11 +67,6 @@ check() {
 
 # ------------------------------------------------------------------ cryptod
 
-# A system user's name if it exists, else a number that nobody has.
-role_user() {
-    if getent passwd "$1" >/dev/null; then echo "$1"; else echo "$2"; fi
-}
-
 start_daemon() {
     cat >"$work/cryptod.conf" <<END
 [daemon]
@@ -105,33 +102,10 @@ operations() {
 
 # ------------------------------------------------------------------ sshd
 
-free_port() {
-    perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0) or die;
-        bind($s, sockaddr_in(0, INADDR_LOOPBACK)) or die; print +(sockaddr_in(getsockname($s)))[0]'
-}
-
-# Debian's own configuration; what differs is in one drop-in.
-write_sshd_config() {
-    cat >"$work/cryptod-drop-in.conf" <<END
-Port $port
-ListenAddress 127.0.0.1
-HostKey $work/host_key
-PidFile $work/sshd.pid
-AuthorizedKeysFile $work/authorized_keys
-Ciphers +aes128-cbc,aes256-cbc
-END
-    sed "s|^Include .*|Include $work/cryptod-drop-in.conf|" /usr/share/openssh/sshd_config >"$work/sshd_config"
-    grep -q "^Include $work/" "$work/sshd_config" || die "/usr/share/openssh/sshd_config has no Include line"
-    sed "/^\[cryptod_provider_cryptod\]/a module = $build/cryptod.so\nsocket = $CRYPTOD_SOCKET" \
-        systemd/openssl-sshd.cnf >"$work/openssl-sshd.cnf"
-}
-
 start_sshd() {
-    local user_key=$work/user_key
-    ssh-keygen -q -t ed25519 -N '' -C '' -f "$work/host_key"
-    ssh-keygen -q -t ed25519 -N '' -C '' -f "$user_key"
-    cp "$user_key.pub" "$work/authorized_keys"
-    echo "[127.0.0.1]:$port $(cat "$work/host_key.pub")" >"$work/known_hosts"
+    make_ssh_keys "$work"
+    write_sshd_config "$work" sshd_config "$port"
+    write_openssl_conf "$work/openssl-sshd.cnf" "$build/cryptod.so" "$CRYPTOD_SOCKET"
     chmod 755 "$work"
     if [ ! -d /run/sshd ]; then
         mkdir -m 755 /run/sshd
@@ -139,12 +113,7 @@ start_sshd() {
     fi
     OPENSSL_CONF=$work/openssl-sshd.cnf /usr/sbin/sshd -D -f "$work/sshd_config" -E "$work/sshd.log" &
     sshd=$!
-    for _ in {1..100}; do
-        (exec 8<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && return
-        kill -0 "$sshd" 2>/dev/null || break
-        sleep 0.1
-    done
-    die "sshd did not start: $(tail -n 5 "$work/sshd.log")"
+    await_sshd "$sshd" "$port" "$work/sshd.log"
 }
 
 # In the lab, whose changes are forgotten, an ordinary user logs in; elsewhere whoever runs the demo.
@@ -158,12 +127,6 @@ choose_user() {
     chmod 711 "$data"
     mkdir "$data/server"
     chown "$user" "$data/server"
-}
-
-ssh_options=()
-set_ssh_options() {
-    ssh_options=(-q -F none -i "$work/user_key" -o "UserKnownHostsFile=$work/known_hosts" -o BatchMode=yes
-        -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20)
 }
 
 hash_of() {
@@ -181,7 +144,7 @@ put $data/file $data/server/file
 get $data/server/file $data/back
 !date +%s%3N >>$data/times
 END
-    SHELL=/bin/sh timeout 150 sftp "${ssh_options[@]}" -P "$port" -c "$1" -b "$data/batch" "$user@127.0.0.1" \
+    SHELL=/bin/sh timeout 150 sftp "${options[@]}" -P "$port" -c "$1" -b "$data/batch" "$user@127.0.0.1" \
         >/dev/null || return 1
     mapfile -t times <"$data/times"
     up_ms=$((times[1] - times[0] + 1))
@@ -298,7 +261,7 @@ disturb() {
 
 # session COMMAND: run by a shell at the other end
 session() {
-    timeout 150 ssh "${ssh_options[@]}" -p "$port" -c aes128-cbc "$user@127.0.0.1" "$1"
+    timeout 150 ssh "${options[@]}" -p "$port" -c aes128-cbc "$user@127.0.0.1" "$1"
 }
 
 # login WHEN: a session must come about whatever the daemon does
@@ -328,9 +291,8 @@ show_disturbances() {
 port=$(free_port)
 choose_user
 start_daemon
-write_sshd_config
 start_sshd
-set_ssh_options
+mapfile -t options < <(ssh_options "$work")
 if [ -n "$disturb" ]; then show_disturbances; else show_transfers; fi
 
 if [ "$failed" -ne 0 ]; then

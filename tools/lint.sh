@@ -28,7 +28,7 @@ step "man pages"
 mandoc -T lint -W warning man/*.[1-9] | grep -v 'STYLE\|referenced manual not found' && status=1
 
 step "shell scripts"
-{ find tools tests bench -name '*.sh' -print0 && printf '%s\0' .ci/run bench/run; } | xargs -0 shellcheck -x || status=1
+{ find tools tests bench -name '*.sh' -print0 && printf '%s\0' .ci/run bench/run bench/all; } | xargs -0 shellcheck -x || status=1
 
 step "structure"
 make -s all

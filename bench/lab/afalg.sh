@@ -47,6 +47,6 @@ ecb-ctr)
     check_driver ctr
     ;;
 esac
-write_openssl_conf
+write_openssl_conf "$work/openssl.cnf" "$build/cryptod.so" "$CRYPTOD_SOCKET"
 export OPENSSL_CONF=$work/openssl.cnf
 if [ "$name" = small ]; then "$build/bench-small"; else "$build/bench-keystream" "$name"; fi

@@ -33,11 +33,11 @@ measure_ssh() {
 }
 
 bench_begin
-trap 'bench_clean_up; end_sshd' EXIT
+trap end_sshd EXIT
 grep -qx "driver       : $driver" /proc/crypto || cannot "$name" "this machine has no virtio-crypto engine"
 start_daemon '[lanes]' 'offload = always' 'deadline_ms = 3000' '[engine]' 'backends = afalg'
 wait_for_engine
-write_openssl_conf
+write_openssl_conf "$work/openssl.cnf" "$build/cryptod.so" "$CRYPTOD_SOCKET"
 case $name in
 engine-ssh) measure_ssh ;;
 *) OPENSSL_CONF=$work/openssl.cnf "$build/bench-$name" "$driver" ;;

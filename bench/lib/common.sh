@@ -6,6 +6,8 @@
 # CRYPTOD_BENCH_MIB: how much each run transfers (each figure has its own size), for quick looks.
 # shellcheck source=tools/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../tools/common.sh"
+# shellcheck source=tools/sshd.sh
+. tools/sshd.sh
 
 # shellcheck disable=SC2034 # used by those who source this
 build=$project/${CRYPTOD_BUILD:-build/release}
@@ -35,7 +37,7 @@ bench_begin() {
 
 # bench_build TARGET...: with make, once, outside the laboratory.
 bench_build() {
-    [ -n "${CRYPTOD_BENCH_BUILT:-}" ] || make -s "${@#"$project/"}" >&2
+    [ -n "${CRYPTOD_BENCH_BUILT:-}" ] || make -s VARIANT="${build##*/}" "${@#"$project/"}" >&2
     export CRYPTOD_BENCH_BUILT=1
 }
 

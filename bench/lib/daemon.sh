@@ -5,11 +5,6 @@
 daemon=
 export CRYPTOD_SOCKET=
 
-# A system user's name if it exists, else a number that nobody has.
-role_user() {
-    if getent passwd "$1" >/dev/null; then echo "$1"; else echo "$2"; fi
-}
-
 # start_daemon LINE...: cryptod with the shipped defaults, but for these lines of cryptod.conf(5), sections included;
 # returns when it serves.
 start_daemon() {
@@ -39,24 +34,19 @@ daemon_pids() {
     pgrep -P "$daemon" || true
 }
 
-# write_openssl_conf: $work/openssl.cnf, the shipped one with this daemon and this provider in it
-write_openssl_conf() {
-    sed "/^\[cryptod_provider_cryptod\]/a module = $build/cryptod.so\nsocket = $CRYPTOD_SOCKET" \
-        systemd/openssl-sshd.cnf >"$work/openssl.cnf"
-}
-
 # What is offered, and why, without what changes with use.
 daemon_choice() {
     "$build/cryptoctl" status --json | jq -c '[.mode, (.algorithms[] | [.algorithm, .backend, .driver, .state, .lanes, .text])]'
 }
 
-# The choice is made after the start, by measurement: it has been made when it has not changed for three seconds.
+# The choice is made by measurement, at or after the start: it has been made when nothing is being measured any more and
+# it has not changed for a second.
 wait_for_choice() {
     local now before='' same=0 _
-    for _ in {1..120}; do
+    for _ in {1..240}; do
         now=$(daemon_choice)
-        if [ "$now" = "$before" ]; then same=$((same + 1)); else same=0; fi
-        [ "$same" -lt 6 ] || return 0
+        if [ "$now" = "$before" ] && [[ $now != *"being measured"* ]]; then same=$((same + 1)); else same=0; fi
+        [ "$same" -lt 2 ] || return 0
         before=$now
         sleep 0.5
     done

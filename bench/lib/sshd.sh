@@ -13,63 +13,45 @@
 declare -A listener=() port=() session_of=() # by side
 made_run_sshd=
 
-free_port() {
-    perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0) or die;
-        bind($s, sockaddr_in(0, INADDR_LOOPBACK)) or die; print +(sockaddr_in(getsockname($s)))[0]'
-}
-
 # prepare_sshd: keys and what both sides share
 prepare_sshd() {
-    ssh-keygen -q -t ed25519 -N '' -C '' -f "$work/host_key"
-    ssh-keygen -q -t ed25519 -N '' -C '' -f "$work/user_key"
-    cp "$work/user_key.pub" "$work/authorized_keys"
+    make_ssh_keys "$work"
     if [ ! -d /run/sshd ]; then
         mkdir -m 755 /run/sshd
         made_run_sshd=1
     fi
 }
 
-# shellcheck disable=SC2317 # called by the figure's trap
+# For the trap of a figure, in place of bench_clean_up: sessions end before what they use.
+# shellcheck disable=SC2317
 end_sshd() {
+    local pid
+    for pid in "${listener[@]}"; do
+        pkill -P "$pid" 2>/dev/null || true
+    done
+    bench_clean_up
     [ -z "$made_run_sshd" ] || rmdir /run/sshd 2>/dev/null || true
 }
 
-# start_sshd SIDE [NAME=VALUE...]: a listener with this environment. Debian's own configuration; what differs is in one
-# drop-in.
+# start_sshd SIDE [NAME=VALUE...]: a listener with this environment
 start_sshd() {
-    local side=$1 _
+    local side=$1
     shift
     port[$side]=$(free_port)
-    cat >"$work/$side-drop-in.conf" <<END
-Port ${port[$side]}
-ListenAddress 127.0.0.1
-HostKey $work/host_key
-PidFile none
-AuthorizedKeysFile $work/authorized_keys
-Ciphers +3des-cbc,aes128-cbc,aes192-cbc,aes256-cbc
-END
-    sed "s|^Include .*|Include $work/$side-drop-in.conf|" /usr/share/openssh/sshd_config >"$work/$side-sshd_config"
-    grep -q "^Include $work/" "$work/$side-sshd_config" || die "/usr/share/openssh/sshd_config has no Include line"
-    echo "[127.0.0.1]:${port[$side]} $(cut -d' ' -f1,2 "$work/host_key.pub")" >>"$work/known_hosts"
+    write_sshd_config "$work" "$side-sshd_config" "${port[$side]}"
     env -u OPENSSL_CONF -u CRYPTOD_SOCKET "$@" \
         /usr/sbin/sshd -D -f "$work/$side-sshd_config" -E "$work/$side-sshd.log" &
     listener[$side]=$!
     started+=("$!")
-    for _ in {1..200}; do
-        (exec 8<>"/dev/tcp/127.0.0.1/${port[$side]}") 2>/dev/null && return
-        kill -0 "${listener[$side]}" 2>/dev/null || break
-        sleep 0.1
-    done
-    die "sshd did not start: $(tail -n 5 "$work/$side-sshd.log")"
+    await_sshd "$!" "${port[$side]}" "$work/$side-sshd.log"
 }
 
 # client SIDE ARGUMENT...: an ssh client with nothing of this machine's configuration, at the CPU's full speed
 client() {
-    local side=$1
+    local side=$1 options
     shift
-    env -u OPENSSL_CONF -u OPENSSL_ia32cap ssh -q -F none -i "$work/user_key" -o "UserKnownHostsFile=$work/known_hosts" \
-        -o BatchMode=yes -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=60 \
-        -S "$work/control" -p "${port[$side]}" "$@"
+    mapfile -t options < <(ssh_options "$work")
+    env -u OPENSSL_CONF -u OPENSSL_ia32cap ssh "${options[@]}" -S "$work/control" -p "${port[$side]}" "$@"
 }
 
 # Waits until COMMAND is true, for at most a minute.
@@ -88,7 +70,7 @@ has_session() {
     local pid child
     pid=$(pgrep -P "${listener[$1]}") || return 1
     [[ $pid != *[!0-9]* ]] || return 1
-    child=$(pgrep -P "$pid" -x sshd || true)
+    child=$(pgrep -P "$pid" -x 'sshd.*' || true)
     session_of[$1]=${child:-$pid}
 }
 

@@ -12,23 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "deny_list.h"
 #include "kcapi_adapter.h"
 #include "kernel.h"
 #include "proc_crypto.h"
-
-static bool is_listed(const char *list, const char *name)
-{
-    const size_t n = strlen(name);
-
-    while (*list != '\0') {
-        size_t n_word = strcspn(list, " ");
-
-        if (n > 0 && n_word == n && memcmp(list, name, n) == 0)
-            return true;
-        list += n_word + strspn(list + n_word, " ");
-    }
-    return false;
-}
 
 static void say(struct backend_probe *ret, int error, const char *what)
 {
@@ -139,7 +126,7 @@ static bool try_driver(const struct algorithm_info *info, const char *deny,
     }
     (void)snprintf(ret->driver, sizeof(ret->driver), "%s", driver.name);
     ret->hardware = driver.name[0] != '\0' && !proc_crypto_is_software(driver.name);
-    if (!is_listed(deny, driver.name) && !is_listed(deny, info->kernel_name))
+    if (!deny_list_has(deny, driver.name) && !deny_list_has(deny, info->kernel_name))
         return true;
     ret->denied = true;
     ret->error = -EKEYREJECTED;
@@ -168,7 +155,7 @@ void afalg_probe(const struct algorithm_info *info, const char *deny, struct bac
 {
     int fd = -1;
 
-    *ret = (struct backend_probe){.error = 0};
+    *ret = (struct backend_probe){.is_tested = true, .is_watched = true};
     if (!info->kernel_name) {
         ret->error = -EOPNOTSUPP;
         (void)snprintf(ret->text, sizeof(ret->text), "not asked of the kernel");

@@ -26,6 +26,8 @@ struct backend_probe {
     uint32_t makes;  // BACKEND_MAKES_* bits, if it works
     bool hardware;   // an engine, not this machine's CPU
     bool denied;     // its driver is on the deny list; error is set too
+    bool is_tested;  // must pass the self-test before it is offered
+    bool is_watched; // its results are compared with OpenSSL's in use
     char driver[64]; // "cbc-aes-aesni", "OpenSSL 3.0.15"
     char text[128];  // why not, in words; or what is to be said though it works
 };

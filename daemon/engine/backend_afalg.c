@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@ struct backend_key {
     pthread_mutex_t mutex; // what is in ops, and each making of a handle from another
     uint32_t n_ops;
     uint32_t n_ops_max;
-    struct operation ops[]; // the first n_ops have a handle
+    _Atomic bool ecb_has_iv; // the driver wants one where there is none to give
+    struct operation ops[];  // the first n_ops have a handle
 };
 
 // ---------------------------------------------------------------- life
@@ -146,6 +148,7 @@ static int afalg_open(struct backend *backend, enum algorithm_id algorithm, cons
         return r;
     }
     key->n_ops = 1;
+    atomic_init(&key->ecb_has_iv, info->n_iv == 0 && kcapi_adapter_lists_iv(key->ops[0].handle));
     *ret = key;
     return 0;
 }
@@ -262,6 +265,22 @@ static void prepare_keystream(const struct backend_key *key, const uint8_t *iv, 
         memset(out, 0, n_bytes);
 }
 
+// ECB has no IV, so a driver gets none unless it lists one; but some refuse requests without one,
+// and others one that they list.
+static int try_keystream(struct backend_key *key, const uint8_t *iv, uint8_t *out, size_t n_bytes)
+{
+    static const uint8_t nothing[ALGORITHM_IV_LEN_MAX];
+    const bool has_iv = atomic_load_explicit(&key->ecb_has_iv, memory_order_relaxed);
+    int r;
+
+    if (key->info->n_iv > 0)
+        return try_once(key, true, iv, out, out, n_bytes);
+    r = try_once(key, true, has_iv ? nothing : NULL, out, out, n_bytes);
+    if (r == -EINVAL)
+        atomic_store_explicit(&key->ecb_has_iv, !has_iv, memory_order_relaxed);
+    return r;
+}
+
 // The input can be made again, so an error is always followed by a second try.
 static int afalg_keystream(struct backend_key *key, const uint8_t iv[ALGORITHM_IV_LEN_MAX],
                            uint8_t *out, size_t n_bytes)
@@ -274,7 +293,7 @@ static int afalg_keystream(struct backend_key *key, const uint8_t iv[ALGORITHM_I
         return -EMSGSIZE;
     for (int i = 0; i < 2 && r < 0; i++) {
         prepare_keystream(key, iv, out, n_bytes);
-        r = try_once(key, true, iv, out, out, n_bytes);
+        r = try_keystream(key, iv, out, n_bytes);
     }
     return r;
 }

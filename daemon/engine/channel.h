@@ -72,7 +72,8 @@ bool channel_has_work(const struct channel *channel);
 // after all, and nothing was announced.
 bool channel_begin_sleep(struct channel *channel);
 
-// Takes the memory of filled keystream slots back if nothing was collected since the last call.
+// Takes the memory of filled keystream slots back: of all if nothing was collected since the last
+// call, else of those made by a backend that has lost its trust.
 void channel_tend(struct channel *channel);
 
 // Whether channel_tend() could have anything to do. Any thread.
@@ -83,9 +84,14 @@ int channel_answer_bell(struct channel *channel);
 
 // ---------------------------------------------------------------- requests (any worker)
 
+// Whether somebody waits for an item: for every request of the request lane, and for keystream only
+// if the client has used up what it had.
+bool channel_is_pressing(const struct fair_item *item);
+
 // Does the work of an item that channel_collect() pushed, writes the completion, rings if the
-// client waits. The item must not be touched afterwards.
-void channel_run(struct fair_item *item);
+// client waits. The item must not be touched afterwards. verifier: the worker's; NULL: nothing is
+// compared.
+void channel_run(struct fair_item *item, struct verifier *verifier);
 
 // The same without the work and without an answer, at the end of the engine.
 void channel_drop(struct fair_item *item);

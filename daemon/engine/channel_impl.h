@@ -17,8 +17,9 @@ struct request {
     uint32_t n_bytes;
     uint32_t operation; // SHM_OP_*
     uint8_t iv[ALGORITHM_IV_LEN_MAX];
-    _Atomic bool busy; // waits or runs
-    bool allocated;    // a keystream slot with pages; whoever made it busy, else the collector
+    const struct verify_trust *rests_on; // of keystream that was not compared; else NULL
+    _Atomic bool busy;                   // waits or runs
+    bool allocated; // a keystream slot with pages; whoever made it busy, else the collector
 };
 
 struct stream {

@@ -110,6 +110,7 @@ static const char *take_request(struct channel *channel)
     request->sequence = asked.sequence;
     request->n_bytes = asked.n_bytes;
     request->operation = asked.operation;
+    request->rests_on = NULL;
     memcpy(request->iv, asked.iv, sizeof(request->iv));
     atomic_store_explicit(&request->busy, true, memory_order_relaxed);
     channel_ref(channel);
@@ -196,7 +197,7 @@ static uint32_t slot_of(const struct request *request)
     return (uint32_t)(request - request->channel->requests);
 }
 
-static int keystream_request(struct request *request)
+static int keystream_request(struct request *request, struct verifier *verifier)
 {
     struct channel *channel = request->channel;
     uint32_t slot = slot_of(request);
@@ -209,27 +210,20 @@ static int keystream_request(struct request *request)
         request->allocated = true;
         atomic_fetch_add_explicit(&channel->n_allocated, 1, memory_order_relaxed);
     }
-    return key_keystream(request->key, request->iv, shm_data(&channel->map, slot),
-                         request->n_bytes);
+    return key_keystream(request->key, verifier, request->iv, shm_data(&channel->map, slot),
+                         request->n_bytes, &request->rests_on);
 }
 
-static int crypt_request(struct request *request)
+static int crypt_request(struct request *request, struct verifier *verifier)
 {
     struct channel *channel = request->channel;
-    int r;
 
     if (!request->key)
         return -ENOKEY;
     if (request->operation == SHM_OP_KEYSTREAM)
-        r = keystream_request(request);
-    else
-        r = key_crypt(request->key, request->operation == SHM_OP_ENCRYPT, request->iv,
-                      shm_data(&channel->map, slot_of(request)), request->n_bytes);
-    if (r < 0)
-        statistics_add_error(&channel->statistics);
-    else
-        statistics_add(&channel->statistics, request->n_bytes);
-    return r;
+        return keystream_request(request, verifier);
+    return key_crypt(request->key, verifier, request->operation == SHM_OP_ENCRYPT, request->iv,
+                     shm_data(&channel->map, slot_of(request)), request->n_bytes);
 }
 
 // The request is free again, and not this thread's any more, before the client can know that it may
@@ -243,19 +237,54 @@ static void release_request(struct request *request)
     key_unref(key);
 }
 
-void channel_run(struct fair_item *item)
+bool channel_is_pressing(const struct fair_item *item)
+{
+    const struct request *request = (const struct request *)(const void *)item;
+
+    return request->operation != SHM_OP_KEYSTREAM ||
+           atomic_load_explicit(&shm_header(&request->channel->map)->client_waits,
+                                memory_order_relaxed) != 0;
+}
+
+// The same for keystream, which may lie there for long: whether it can be trusted is asked under
+// the mutex, as in take_back(), so that one of both sees what the other one did. Of keystream that
+// is refused nothing is left.
+static int release_keystream(struct request *request, int result)
+{
+    struct channel *channel = request->channel;
+    const struct verify_trust *rests_on = request->rests_on;
+
+    pthread_mutex_lock(&channel->mutex);
+    if (result == 0 && rests_on && verify_is_lost(rests_on))
+        result = -EKEYREVOKED;
+    if (result < 0 && request->allocated)
+        explicit_bzero(shm_data(&channel->map, slot_of(request)), request->n_bytes);
+    release_request(request);
+    pthread_mutex_unlock(&channel->mutex);
+    return result;
+}
+
+void channel_run(struct fair_item *item, struct verifier *verifier)
 {
     struct request *request = (struct request *)(void *)item;
     struct channel *channel = request->channel;
     const uint32_t sequence = request->sequence, slot = slot_of(request);
+    const uint32_t n_bytes = request->n_bytes;
     int result;
 
     if (is_dead(channel)) {
         channel_drop(item);
         return;
     }
-    result = crypt_request(request);
-    release_request(request);
+    result = crypt_request(request, verifier);
+    if (request->operation == SHM_OP_KEYSTREAM)
+        result = release_keystream(request, result);
+    else
+        release_request(request);
+    if (result == 0)
+        statistics_add(&channel->statistics, n_bytes);
+    else if (result != -ENOKEY)
+        statistics_add_error(&channel->statistics);
     complete(channel, slot, sequence, result);
     channel_unref(channel);
 }
@@ -277,8 +306,7 @@ static void take_back(struct channel *channel, uint32_t slot)
 {
     struct request *request = &channel->requests[slot];
 
-    if (atomic_load_explicit(&request->busy, memory_order_acquire) || !request->allocated ||
-        !shm_claim(shm_done(&channel->map, slot), SHM_CLAIM_ENGINE))
+    if (!shm_claim(shm_done(&channel->map, slot), SHM_CLAIM_ENGINE))
         return;
     if (shm_slot_free(channel->memfd, slot) < 0)
         return; // the pages stay, and nobody uses them until the client asks again
@@ -291,11 +319,25 @@ bool channel_holds_keystream(const struct channel *channel)
     return atomic_load_explicit(&channel->n_allocated, memory_order_relaxed) > 0;
 }
 
+// Idle, or made by whom nobody trusts any more.
+static bool is_to_be_taken(struct channel *channel, uint32_t slot, bool idle)
+{
+    const struct request *request = &channel->requests[slot];
+    bool taken;
+
+    pthread_mutex_lock(&channel->mutex);
+    taken = !atomic_load_explicit(&request->busy, memory_order_acquire) && request->allocated &&
+            (idle || (request->rests_on && verify_is_lost(request->rests_on)));
+    pthread_mutex_unlock(&channel->mutex);
+    return taken;
+}
+
 void channel_tend(struct channel *channel)
 {
     const bool idle = channel->tended == channel->taken && count_pending(channel) == 0;
 
     channel->tended = channel->taken;
-    for (uint32_t slot = SHM_SLOTS_REQUEST; idle && slot < channel->map.n_slots; slot++)
-        take_back(channel, slot);
+    for (uint32_t slot = SHM_SLOTS_REQUEST; slot < channel->map.n_slots; slot++)
+        if (is_to_be_taken(channel, slot, idle))
+            take_back(channel, slot);
 }

@@ -103,9 +103,9 @@ static void apply_config(struct control *control, const struct message_role_conf
     control->config.streams_per_channel = config->streams_per_channel;
     control->config.slots_per_channel = config->slots_per_channel;
     control->config.idle_s = config->idle_s;
-    log_init("engine", config->log_level);
     control->config.offload = config->offload;
     control->config.request_min = config->request_min;
+    log_init("engine", config->log_level);
     control_decide(control);
     control_calibrate_missing(control);
 }
@@ -146,6 +146,13 @@ static void on_fault_event(evutil_socket_t fd, short what, void *arg)
     control_report_faults(arg);
 }
 
+static void on_distrust_event(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    control_report_distrust(arg);
+}
+
 static void on_tend_event(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -159,6 +166,14 @@ static void on_worker_fault(void *user)
     struct control *control = user;
 
     event_active(&control->fault, EV_READ, 0);
+}
+
+// In a worker's thread.
+static void on_worker_distrust(void *user)
+{
+    struct control *control = user;
+
+    event_active(&control->distrust, EV_READ, 0);
 }
 
 // ---------------------------------------------------------------- life
@@ -178,6 +193,7 @@ static int make_loop(struct control *control)
         event_assign(&control->from_monitor, control->base, control->monitor_fd,
                      EV_READ | EV_PERSIST, on_monitor, control) < 0 ||
         event_assign(&control->fault, control->base, -1, 0, on_fault_event, control) < 0 ||
+        event_assign(&control->distrust, control->base, -1, 0, on_distrust_event, control) < 0 ||
         evtimer_assign(&control->tend, control->base, on_tend_event, control) < 0 ||
         event_add(&control->from_front, NULL) < 0 || event_add(&control->from_monitor, NULL) < 0)
         return -EIO;
@@ -191,6 +207,8 @@ int control_new(const struct control_settings *settings, struct control **ret)
         .n_workers = settings->n_workers,
         .spin_us = settings->config->spin_us,
         .on_fault = on_worker_fault,
+        .verify = settings->config->verify,
+        .on_distrust = on_worker_distrust,
         .user = control,
     };
     int r;

@@ -203,6 +203,24 @@ static enum message_reason reason_of_stream_error(int r)
     }
 }
 
+static int open_key(struct control *control, struct offer_row *row, const uint8_t *bytes,
+                    struct key **ret)
+{
+    const struct offer_backend *reference = &control->offer->reference;
+    const bool is_watched = row->probe.is_watched && control->config.verify != VERIFY_OFF;
+    const struct key_source source = {
+        .info = row->info,
+        .ops = row->backend->ops,
+        .backend = row->backend->instance,
+        .reference_ops = reference->ops,
+        .reference = is_watched ? reference->instance : NULL,
+        .statistics = &row->statistics,
+        .trust = &row->trust,
+    };
+
+    return key_open(&source, bytes, ret);
+}
+
 // The key is taken, and so wiped from the shared memory, whatever follows.
 static int open_stream(struct control *control, const struct message_engine_stream *asked)
 {
@@ -220,8 +238,7 @@ static int open_stream(struct control *control, const struct message_engine_stre
     if (r == 0 && !row)
         r = -EOPNOTSUPP;
     if (r == 0)
-        r = key_open(row->backend->ops, row->backend->instance, row->info, bytes, &row->statistics,
-                     &key);
+        r = open_key(control, row, bytes, &key);
     explicit_bzero(bytes, sizeof(bytes));
     if (r == 0)
         channel_set_stream(channel, asked->stream, key);

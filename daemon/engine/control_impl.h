@@ -45,8 +45,9 @@ struct control {
     struct event_base *base;
     struct event from_front;
     struct event from_monitor;
-    struct event fault; // activated by workers
-    struct event tend;  // pending while there are channels
+    struct event fault;    // activated by workers
+    struct event distrust; // the same
+    struct event tend;     // pending while there are channels
     struct outbox outbox;
     bool outbox_ready;
     int front_fd;
@@ -85,6 +86,9 @@ void control_calibrate(struct control *control, const struct message *m);
 void control_calibrate_missing(struct control *control);
 // false: it hangs in a driver.
 bool control_calibration_stop(struct control *control);
+
+// control_trust.c: quarantines what has lost its trust.
+void control_report_distrust(struct control *control);
 
 // control_status.c
 void control_send_offer(struct control *control);

@@ -28,6 +28,8 @@ static void send_algorithm(struct control *control, uint64_t serial, struct offe
     status->operations = statistics_get(&row->statistics.operations);
     status->bytes = statistics_get(&row->statistics.bytes);
     status->errors = statistics_get(&row->statistics.errors);
+    status->verified = statistics_get(&row->trust.n_verified);
+    status->mismatches = statistics_get(&row->trust.n_mismatches);
     SET_TEXT(status->backend, row->backend->ops->name);
     SET_TEXT(status->driver, row->probe.driver);
     SET_TEXT(status->text, row->text);

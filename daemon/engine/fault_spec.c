@@ -14,7 +14,7 @@ static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *
     unsigned long long value;
     char *end;
 
-    if (!text || *text < '0' || *text > '9')
+    if (*text < '0' || *text > '9')
         return -EINVAL;
     errno = 0;
     value = strtoull(text, &end, 10);
@@ -24,18 +24,54 @@ static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *
     return 0;
 }
 
+// name=N
+static int parse_count(struct fault_spec *spec, const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        uint64_t min;
+        uint64_t *field;
+    } counts[] = {
+        {"error_after", 0, &spec->error_after}, {"error_every", 1, &spec->error_every},
+        {"wrong_after", 0, &spec->wrong_after}, {"wrong_every", 1, &spec->wrong_every},
+        {"hang_after", 0, &spec->hang_after},   {"short", 0, &spec->n_short},
+        {"if_over", 0, &spec->if_over},         {"if_size", 1, &spec->if_size},
+    };
+
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        if (strcmp(name, counts[i].name) == 0)
+            return parse_number(value, counts[i].min, FAULT_NEVER - 1, counts[i].field);
+    return -EINVAL;
+}
+
+// A name alone.
+static int parse_flag(struct fault_spec *spec, const char *name)
+{
+    const struct {
+        const char *name;
+        bool *field;
+    } flags[] = {
+        {"open_error", &spec->open_error},
+        {"if_unaligned", &spec->if_unaligned},
+        {"if_chained", &spec->if_chained},
+        {"selftest", &spec->selftest},
+    };
+
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        if (strcmp(name, flags[i].name) == 0) {
+            *flags[i].field = true;
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
+
 static int parse_item(struct fault_spec *spec, const char *name, const char *value)
 {
     uint64_t number;
 
-    if (strcmp(name, "error_after") == 0)
-        return parse_number(value, 0, FAULT_NEVER - 1, &spec->error_after);
-    if (strcmp(name, "error_every") == 0)
-        return parse_number(value, 1, FAULT_NEVER - 1, &spec->error_every);
-    if (strcmp(name, "wrong_every") == 0)
-        return parse_number(value, 1, FAULT_NEVER - 1, &spec->wrong_every);
-    if (strcmp(name, "hang_after") == 0)
-        return parse_number(value, 0, FAULT_NEVER - 1, &spec->hang_after);
+    if (!value)
+        return parse_flag(spec, name);
     if (strcmp(name, "delay_ms") == 0) {
         int r = parse_number(value, 0, FAULT_DELAY_MAX_MS, &number);
 
@@ -43,20 +79,19 @@ static int parse_item(struct fault_spec *spec, const char *name, const char *val
             spec->delay_ms = (uint32_t)number;
         return r;
     }
-    if (strcmp(name, "open_error") == 0 && !value) {
-        spec->open_error = true;
-        return 0;
-    }
-    if (strcmp(name, "algorithm") == 0 && value) {
+    if (strcmp(name, "algorithm") == 0) {
         spec->algorithm = algorithm_find(value);
         return spec->algorithm ? 0 : -EINVAL;
     }
-    return -EINVAL;
+    return parse_count(spec, name, value);
 }
 
 int fault_spec_parse(const char *text, struct fault_spec *ret)
 {
-    struct fault_spec spec = {.error_after = FAULT_NEVER, .hang_after = FAULT_NEVER};
+    struct fault_spec spec = {.error_after = FAULT_NEVER,
+                              .wrong_after = FAULT_NEVER,
+                              .hang_after = FAULT_NEVER,
+                              .n_short = FAULT_NEVER};
     char *copy = strdup(text), *rest = copy, *item;
     int r = copy ? 0 : -ENOMEM;
 

@@ -20,7 +20,7 @@ static int error_of(long r)
     return r < 0 ? (int)r : -EPROTO;
 }
 
-// Some drivers list an IV for ECB, which has none, and refuse requests without one: they get one.
+// Some drivers list an IV for ECB, which has none.
 static bool takes_iv_of(struct kcapi_handle *handle, const struct algorithm_info *info)
 {
     const uint32_t n_iv = kcapi_cipher_ivsize(handle);
@@ -66,6 +66,11 @@ int kcapi_adapter_reopen(struct kcapi_handle *old, struct kcapi_handle **ret)
     return 0;
 }
 
+bool kcapi_adapter_lists_iv(struct kcapi_handle *handle)
+{
+    return kcapi_cipher_ivsize(handle) != 0;
+}
+
 // KCAPI_ACCESS_SENDMSG: two system calls, sendmsg and read, and never vmsplice.
 //
 // libkcapi reports what it sent, not what it got: a read that ends early looks like success. It
@@ -83,8 +88,6 @@ int kcapi_adapter_crypt(struct kcapi_handle *handle, bool encrypt, const uint8_t
     for (size_t i = 0; out != in && i < n_tail; i++)
         out[n_bytes - n_tail + i] ^= 0xff;
     memcpy(tail, out + n_bytes - n_tail, n_tail);
-    if (kcapi_cipher_ivsize(handle) == 0)
-        iv = NULL;
     errno = 0; // libkcapi goes round again while it finds EINTR here, whoever left it
     if (encrypt)
         n = kcapi_cipher_encrypt(handle, in, n_bytes, iv, out, n_bytes, KCAPI_ACCESS_SENDMSG);

@@ -27,8 +27,12 @@ int kcapi_adapter_open(const struct algorithm_info *info, const uint8_t *key,
 // A fresh operation socket of the same key. The old handle stays open. 0 or a negative errno.
 int kcapi_adapter_reopen(struct kcapi_handle *old, struct kcapi_handle **ret);
 
-// One request of 1 .. 64 KiB with its own IV (ECB: 16 bytes that are not used). 0 or a negative
-// errno, after which out is undefined.
+// Whether the driver lists an IV: of the algorithm's size, or for ECB, which has none, of a
+// block's.
+bool kcapi_adapter_lists_iv(struct kcapi_handle *handle);
+
+// One request of 1 .. 64 KiB with its own IV; NULL: without one. 0 or a negative errno, after which
+// out is undefined.
 int kcapi_adapter_crypt(struct kcapi_handle *handle, bool encrypt, const uint8_t *iv, uint8_t *out,
                         const uint8_t *in, size_t n_bytes);
 

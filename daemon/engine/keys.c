@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Guarantees: a backend's key is closed exactly once, and never while somebody uses it.
+// Guarantees: a backend's key is closed exactly once, and never while somebody uses it; a result
+// of a backend that is not trusted any more is not given out. Must not know who looks for it.
 #include "keys.h"
 
 #include <errno.h>
@@ -8,30 +9,34 @@
 
 struct key {
     _Atomic uint32_t n_refs;
-    const struct backend_ops *ops;
-    const struct algorithm_info *info;
-    struct statistics *statistics;
-    struct backend_key *handle;
+    _Atomic bool was_compared;
+    struct key_source source;
+    struct verify_side tested;
+    struct verify_side reference; // no key: never compared
 };
 
-int key_open(const struct backend_ops *ops, struct backend *backend,
-             const struct algorithm_info *info, const uint8_t *bytes, struct statistics *statistics,
-             struct key **ret)
+int key_open(const struct key_source *source, const uint8_t *bytes, struct key **ret)
 {
     struct key *key = calloc(1, sizeof(*key));
     int r;
 
     if (!key)
         return -ENOMEM;
-    r = ops->open(backend, info->id, bytes, &key->handle);
+    atomic_init(&key->n_refs, 1);
+    key->source = *source;
+    key->tested.ops = source->ops;
+    key->reference.ops = source->reference_ops;
+    r = source->ops->open(source->backend, source->info->id, bytes, &key->tested.key);
+    if (r == 0 && source->reference) {
+        r = source->reference_ops->open(source->reference, source->info->id, bytes,
+                                        &key->reference.key);
+        if (r < 0)
+            source->ops->close(key->tested.key);
+    }
     if (r < 0) {
         free(key);
         return r;
     }
-    atomic_init(&key->n_refs, 1);
-    key->ops = ops;
-    key->info = info;
-    key->statistics = statistics;
     *ret = key;
     return 0;
 }
@@ -46,34 +51,88 @@ void key_unref(struct key *key)
 {
     if (!key || atomic_fetch_sub_explicit(&key->n_refs, 1, memory_order_acq_rel) > 1)
         return;
-    key->ops->close(key->handle);
+    key->tested.ops->close(key->tested.key);
+    if (key->reference.key)
+        key->reference.ops->close(key->reference.key);
     free(key);
 }
 
 const struct algorithm_info *key_info(const struct key *key)
 {
-    return key->info;
+    return key->source.info;
 }
 
-static int count(struct key *key, size_t n_bytes, int r)
+static int run_compared(struct key *key, struct verifier *verifier,
+                        const struct verify_request *request)
 {
-    if (r < 0)
-        statistics_add_error(key->statistics);
-    else
-        statistics_add(key->statistics, n_bytes);
+    int r = verifier_run(verifier, &key->tested, &key->reference, request, key->source.trust);
+
+    if (r == 0)
+        atomic_store_explicit(&key->was_compared, true, memory_order_relaxed);
     return r;
 }
 
-int key_crypt(struct key *key, bool encrypt, const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data,
-              size_t n_bytes)
+// Looked at before, so that a driver that is not trusted is not used, and after, because another
+// worker may have found it out meanwhile.
+static int run_alone(struct key *key, const struct verify_request *request)
 {
-    return count(key, n_bytes, key->ops->crypt(key->handle, encrypt, iv, data, data, n_bytes));
+    int r = verify_run_side(&key->tested, request);
+
+    return r == 0 && verify_is_lost(key->source.trust) ? -EKEYREVOKED : r;
 }
 
-int key_keystream(struct key *key, const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data,
-                  size_t n_bytes)
+static bool is_chosen(struct key *key, struct verifier *verifier)
 {
-    if (!key->ops->keystream)
+    return key->reference.key &&
+           verifier_chooses(verifier,
+                            !atomic_load_explicit(&key->was_compared, memory_order_relaxed));
+}
+
+static int run(struct key *key, struct verifier *verifier, const struct verify_request *request,
+               const struct verify_trust **ret_rests_on)
+{
+    const struct verify_trust *rests_on = key->source.trust;
+    int r;
+
+    if (verify_is_lost(rests_on)) {
+        r = -EKEYREVOKED;
+    } else if (is_chosen(key, verifier)) {
+        r = run_compared(key, verifier, request);
+        rests_on = NULL;
+    } else {
+        r = run_alone(key, request);
+    }
+    if (r < 0) {
+        statistics_add_error(key->source.statistics);
+        return r;
+    }
+    statistics_add(key->source.statistics, request->n_bytes);
+    *ret_rests_on = rests_on;
+    return 0;
+}
+
+int key_crypt(struct key *key, struct verifier *verifier, bool encrypt,
+              const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data, size_t n_bytes)
+{
+    const struct verify_trust *rests_on; // the caller gives the result away at once
+    const struct verify_request request = {
+        .operation = encrypt ? VERIFY_ENCRYPT : VERIFY_DECRYPT,
+        .iv = iv,
+        .data = data,
+        .n_bytes = n_bytes,
+    };
+
+    return run(key, verifier, &request, &rests_on);
+}
+
+int key_keystream(struct key *key, struct verifier *verifier,
+                  const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data, size_t n_bytes,
+                  const struct verify_trust **ret_rests_on)
+{
+    const struct verify_request request = {
+        .operation = VERIFY_KEYSTREAM, .iv = iv, .data = data, .n_bytes = n_bytes};
+
+    if (!key->tested.ops->keystream)
         return -EOPNOTSUPP;
-    return count(key, n_bytes, key->ops->keystream(key->handle, iv, data, n_bytes));
+    return run(key, verifier, &request, ret_rests_on);
 }

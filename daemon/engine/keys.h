@@ -7,14 +7,24 @@
 
 #include "backend.h"
 #include "statistics.h"
+#include "verify.h"
 
 struct key;
 
-// Sets the key (its length is the algorithm's) in the backend. The statistics of (algorithm,
-// backend) must outlive it. 0 or the backend's negative errno.
-int key_open(const struct backend_ops *ops, struct backend *backend,
-             const struct algorithm_info *info, const uint8_t *bytes, struct statistics *statistics,
-             struct key **ret);
+// Where keys of one (algorithm, backend) are set. All of it must outlive them.
+struct key_source {
+    const struct algorithm_info *info;
+    const struct backend_ops *ops;
+    struct backend *backend;
+    const struct backend_ops *reference_ops; // OpenSSL, to compare with
+    struct backend *reference;               // NULL: results are never compared
+    struct statistics *statistics;
+    struct verify_trust *trust;
+};
+
+// Sets the key (its length is the algorithm's) in the backend, and in the reference. 0 or the
+// backend's negative errno.
+int key_open(const struct key_source *source, const uint8_t *bytes, struct key **ret);
 
 struct key *key_ref(struct key *key);
 
@@ -23,13 +33,16 @@ void key_unref(struct key *key);
 
 const struct algorithm_info *key_info(const struct key *key);
 
-// One request, in place; counts it. 0 or a negative errno, after which data is undefined.
-int key_crypt(struct key *key, bool encrypt, const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data,
-              size_t n_bytes);
+// One request, in place; counts it, and compares it if the verifier (NULL: none) chooses it. 0;
+// -EKEYREVOKED: wrong results were seen from this backend, and OpenSSL's were not at hand; or
+// another negative errno. After an error data is undefined.
+int key_crypt(struct key *key, struct verifier *verifier, bool encrypt,
+              const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data, size_t n_bytes);
 
-// n_bytes of keystream from this IV on; counts it. 0; -EOPNOTSUPP: the algorithm has none; or
-// another negative errno.
-int key_keystream(struct key *key, const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data,
-                  size_t n_bytes);
+// n_bytes of keystream from this IV on, in the same way. -EOPNOTSUPP: the algorithm has none.
+// *ret_rests_on: the trust without which the keystream is worth nothing; NULL: it was compared.
+int key_keystream(struct key *key, struct verifier *verifier,
+                  const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data, size_t n_bytes,
+                  const struct verify_trust **ret_rests_on);
 
 #endif

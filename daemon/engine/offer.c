@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "quarantine.h"
 #include "role.h"
 #include "selftest.h"
 
@@ -25,30 +26,30 @@ static void start_backend(struct offer *offer, const struct backend_ops *ops,
         log_warning("backend %s cannot start: %s", ops->name, strerror(-backend->error));
 }
 
-// The engine of the kernel and the fault backend earn trust; OpenSSL is the measure, and faults are
-// wanted.
-static bool must_be_compared(const struct offer_row *row)
-{
-    return row->backend->ops == &backend_afalg_ops;
-}
-
 static void compare_row(struct offer *offer, struct offer_row *row)
 {
+    char text[SELFTEST_TEXT_MAX];
     int r = selftest_run(row->backend->ops, row->backend->instance, offer->reference.ops,
-                         offer->reference.instance, row->info, row->probe.makes);
+                         offer->reference.instance, row->info, row->probe.makes, text);
 
     if (r == 0)
         return;
-    row->wrong = r == -EBADMSG;
+    row->wrong = true;
     row->probe.error = r;
-    (void)snprintf(row->probe.text, sizeof(row->probe.text),
-                   row->wrong ? "gives wrong results at start (%s)" : "does not work: %s",
-                   row->wrong ? "compared with OpenSSL" : strerrorname_np(-r));
+    (void)snprintf(row->probe.text, sizeof(row->probe.text), "self-test: %s", text);
     log_warning("%s by %s (%s): %s", row->info->name, row->backend->ops->name, row->probe.driver,
                 row->probe.text);
 }
 
-static void probe_row(struct offer *offer, struct offer_row *row)
+static void quarantine(struct offer_row *row, const char *when)
+{
+    row->wrong = true;
+    row->probe.error = -EBADMSG;
+    (void)snprintf(row->probe.text, sizeof(row->probe.text),
+                   "wrong bytes %s; until cryptod is restarted", when);
+}
+
+static void probe_row(struct offer *offer, struct offer_row *row, const char *quarantined)
 {
     struct offer_backend *backend = row->backend;
 
@@ -59,7 +60,11 @@ static void probe_row(struct offer *offer, struct offer_row *row)
         return;
     }
     backend->ops->probe(backend->instance, row->info->id, &row->probe);
-    if (row->probe.error == 0 && must_be_compared(row))
+    if (row->probe.error < 0)
+        return;
+    if (quarantine_has(quarantined, row->probe.driver, row->info->name))
+        quarantine(row, "in use of an engine before this one");
+    else if (row->probe.is_tested)
         compare_row(offer, row);
 }
 
@@ -142,7 +147,7 @@ int offer_init(struct offer *offer, const struct message_role_config *config, ui
             offer->rows[a][b].info = algorithm_get(a);
             offer->rows[a][b].backend = &offer->backends[b];
             measure_table_clear(&offer->rows[a][b].table);
-            probe_row(offer, &offer->rows[a][b]);
+            probe_row(offer, &offer->rows[a][b], config->quarantined);
         }
     }
     sum_up_afalg(offer);
@@ -184,7 +189,7 @@ void offer_check_again(struct offer *offer)
         int r = 0;
 
         for (uint32_t a = 0; a < ALGORITHM_COUNT && !row; a++)
-            if (offer->rows[a][b].probe.error == 0 && must_be_compared(&offer->rows[a][b]))
+            if (offer->rows[a][b].probe.error == 0 && offer->rows[a][b].probe.is_tested)
                 row = &offer->rows[a][b];
         if (row)
             r = selftest_run_one(row->backend->ops, row->backend->instance, offer->reference.ops,
@@ -193,6 +198,21 @@ void offer_check_again(struct offer *offer)
             fail_backend(offer, b, r);
     }
     sum_up_afalg(offer);
+}
+
+// ---------------------------------------------------------------- in use
+
+bool offer_quarantine(struct offer_row *row)
+{
+    char when[64];
+
+    if (row->wrong || !verify_is_lost(&row->trust))
+        return false;
+    verify_describe(&row->trust, when, sizeof(when));
+    quarantine(row, when);
+    log_error("%s by %s (%s): %s", row->info->name, row->backend->ops->name, row->probe.driver,
+              row->probe.text);
+    return true;
 }
 
 // ---------------------------------------------------------------- telling

@@ -12,6 +12,7 @@
 #include "measure.h"
 #include "message.h"
 #include "statistics.h"
+#include "verify.h"
 
 #define OFFER_BACKENDS_MAX 3u
 
@@ -31,7 +32,8 @@ struct offer_row {
     const struct algorithm_info *info;
     struct offer_backend *backend;
     struct backend_probe probe;
-    bool wrong; // gave a wrong result
+    bool wrong; // failed the self-test, or gave a wrong result in use
+    struct verify_trust trust;
     enum offer_measured measured;
     int measure_error; // OFFER_UNMEASURABLE: why, a negative errno
     struct measure_table table;
@@ -80,6 +82,10 @@ bool offer_take_kept(struct offer *offer, const struct message_calibration *kept
 
 // The row as a message; what was not measured is MESSAGE_NOT_MEASURED.
 void offer_get_calibration(const struct offer_row *row, struct message_calibration *ret);
+
+// A row that has lost its trust in use is quarantined from now on, with the reason in its text, and
+// the next offer_decide() does without it. true: it was not before.
+bool offer_quarantine(struct offer_row *row);
 
 void offer_get_message(const struct offer *offer, struct message_engine_offer *ret);
 

@@ -14,8 +14,10 @@
 #define SPIN_LOOKS       32 // looks at the rings between two at the clock
 #define SPIN_SKIP_MAX    63 // sleeps without spinning, after spinning has not helped for long
 #define RUNS_UNHEARD_MAX 4
-#define LOOP_FOR_EVENT   (EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
-#define LOOP_FOR_LOOK    (EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY)
+#define BACKLOG_FOR_TWO                                                                            \
+    12 // items of work ahead of need; fewer are not worth another CPU's attention
+#define LOOP_FOR_EVENT (EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
+#define LOOP_FOR_LOOK  (EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY)
 
 // ---------------------------------------------------------------- seats
 
@@ -186,9 +188,9 @@ static bool worker_run_one(struct worker *worker)
 
     if (!item)
         return false;
-    if (n_left > 0)
+    if (n_left >= BACKLOG_FOR_TWO || (n_left > 0 && channel_is_pressing(item)))
         worker_wake_another(worker);
-    channel_run(item);
+    channel_run(item, worker->verifier);
     return true;
 }
 

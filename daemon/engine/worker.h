@@ -26,6 +26,9 @@ struct worker_settings {
     // A channel broke the ring's rules and was killed. Called once for it, by its worker.
     void (*on_fault)(void *user);
     void *user;
+    uint32_t verify; // how many results are compared: VERIFY_OFF, VERIFY_ALL or one of how many
+    // A backend lost its trust. Called by the worker that found it out.
+    void (*on_distrust)(void *user);
 };
 
 // Makes everything that needs descriptors, but no thread yet. 0 or a negative errno.
@@ -50,7 +53,7 @@ uint32_t worker_pool_size(const struct worker_pool *pool);
 int worker_pool_add(struct worker_pool *pool, struct channel *channel, struct worker_seat **ret);
 
 // Has the worker take back the keystream memory of the channel, if it has been idle since the last
-// call. Never blocks. The main thread.
+// call, or what of it is not to be trusted any more. Never blocks. The main thread.
 void worker_pool_tend(struct worker_seat *seat);
 
 // Kills the channel; the worker lets go of it when it comes to it. The seat is gone for the caller.

@@ -28,6 +28,7 @@ struct worker {
     bool running;
     struct event_base *base;
     struct event *wake; // activated by other threads
+    struct verifier *verifier;
     struct worker_seat
         *awake;         // seats whose clients need not ring: their rings are looked at each turn
     uint32_t spin_skip; // sleeps left to do without spinning

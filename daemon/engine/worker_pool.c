@@ -44,7 +44,10 @@ static int worker_init(struct worker *worker, struct worker_pool *pool, uint32_t
     if (!worker->base)
         return -ENOMEM;
     worker->wake = event_new(worker->base, -1, 0, worker_on_wake, NULL);
-    return worker->wake ? 0 : -ENOMEM;
+    if (!worker->wake)
+        return -ENOMEM;
+    return verifier_new(pool->settings.verify, pool->settings.on_distrust, pool->settings.user,
+                        &worker->verifier);
 }
 
 int worker_pool_new(const struct worker_settings *settings, struct worker_pool **ret)
@@ -127,6 +130,7 @@ bool worker_pool_stop(struct worker_pool *pool, uint32_t timeout_ms)
 
 static void worker_fini(struct worker *worker)
 {
+    verifier_free(worker->verifier);
     if (worker->wake)
         event_free(worker->wake);
     if (worker->base)

@@ -17,6 +17,7 @@
 #include "calibration_store.h"
 #include "log.h"
 #include "packet.h"
+#include "quarantine.h"
 #include "timer.h"
 
 #define CHILD_WHY_MAX 96
@@ -42,6 +43,7 @@ struct child {
     uint64_t ping_serial; // of the last ping
     struct calibration_store *store;
     struct message_role_config config;
+    char *quarantined; // the monitor's
     char why[CHILD_WHY_MAX];
 };
 
@@ -107,6 +109,19 @@ bool child_take_exit(struct child *child, pid_t pid, int status)
     return true;
 }
 
+// The engine has logged what it found.
+static void child_quarantine(struct child *child, const struct message_quarantine *quarantine)
+{
+    const struct algorithm_info *info = algorithm_get(quarantine->algorithm);
+    const size_t n_list = sizeof(child->config.quarantined);
+    int r = -EINVAL;
+
+    if (info != NULL)
+        r = quarantine_add(child->quarantined, n_list, quarantine->driver, info->name);
+    if (r < 0)
+        log_warning("a quarantine ends with this engine: %s", strerror(-r));
+}
+
 static void child_take_message(struct child *child, const struct message *m)
 {
     switch (m->type) {
@@ -120,6 +135,12 @@ static void child_take_message(struct child *child, const struct message *m)
     case MESSAGE_PONG:
         if (m->serial <= child->ping_serial)
             child->pings = (uint32_t)(child->ping_serial - m->serial);
+        break;
+    case MESSAGE_QUARANTINE:
+        if (child->role == CONFIG_ROLE_ENGINE)
+            child_quarantine(child, &m->u.quarantine);
+        else
+            child_end(child, "sent what it must not send");
         break;
     default:
         if (!child->store || calibration_store_take(child->store, m) < 0)
@@ -165,8 +186,10 @@ static void child_send_calibration(struct child *child)
 static void child_send_config(struct child *child)
 {
     struct message m = {.type = MESSAGE_ROLE_CONFIG, .u.role_config = child->config};
-    int r = packet_send(child->fd, &m, NULL, 0);
+    int r;
 
+    memcpy(m.u.role_config.quarantined, child->quarantined, sizeof(m.u.role_config.quarantined));
+    r = packet_send(child->fd, &m, NULL, 0);
     child->unsent = r == -EAGAIN;
     if (r < 0 && r != -EAGAIN)
         log_debug("%s: configuration not sent: %s", spawn_role_name(child->role), strerror(-r));
@@ -271,6 +294,7 @@ int child_start(enum config_role role, const struct child_settings *settings,
     child->start_limit = settings->start_limit;
     child->store = settings->store;
     child->config = *config;
+    child->quarantined = settings->quarantined;
     r = child_spawn(child, settings);
     if (r < 0) {
         child_free(child);

@@ -22,8 +22,9 @@ struct child_handlers {
 struct child_settings {
     struct event_base *base;
     int program_fd;
-    int peer_fd;     // -1: none; stays the caller's, as does the next
-    int listener_fd; // -1: none
+    int peer_fd;       // -1: none; stays the caller's, as does the next
+    int listener_fd;   // -1: none
+    char *quarantined; // the list for the engine (message_role_config); its findings are added
     uint32_t ping_limit;
     uint32_t start_limit;            // like ping_limit, but until it is ready
     struct calibration_store *store; // what it may know and change of it; NULL: nothing

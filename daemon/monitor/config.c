@@ -143,9 +143,10 @@ static void config_set_defaults(struct config *config)
         .channels_max = 128,
         .channels_per_uid = 96,
         .streams_per_channel = 16,
-        .slots_per_channel = 16,
-        .keystream_slots = 8,
+        .slots_per_channel = 64,
+        .keystream_slots = 32,
         .idle_s = 30,
+        .verify = 1024,
     };
 }
 
@@ -288,6 +289,7 @@ void config_fill_role(const struct config *config, enum config_role role,
         .slots_per_channel = config->slots_per_channel,
         .keystream_slots = config->keystream_slots,
         .idle_s = config->idle_s,
+        .verify = config->verify,
         .n_uids = config->n_uids,
         .n_gids = config->n_gids,
     };

@@ -45,6 +45,7 @@ struct config {
     uint32_t workers;
     char deny_drivers[512]; // separated by one space
     char fault[256];
+    uint32_t verify; // as in message_role_config
     // [limits]
     uint32_t channels_max;
     uint32_t channels_per_uid;

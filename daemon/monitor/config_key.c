@@ -38,6 +38,7 @@ const struct config_key config_keys[] = {
      sizeof(((struct config *)0)->deny_drivers), true},
     {"engine", "fault", config_parse_text, FIELD(fault), 0, sizeof(((struct config *)0)->fault),
      false},
+    {"engine", "verify", config_parse_verify, FIELD(verify), 2, 1000000, false},
     {"limits", "channels_max", config_parse_number, FIELD(channels_max), 1, 4096, false},
     {"limits", "channels_per_uid", config_parse_number, FIELD(channels_per_uid), 1, 4096, false},
     {"limits", "streams_per_channel", config_parse_number, FIELD(streams_per_channel), 1,

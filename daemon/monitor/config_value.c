@@ -123,6 +123,30 @@ int config_parse_offload(const struct config_key *key, const char *value, struct
     return config_find_word(words, value, config_field(key, config), ret_why);
 }
 
+// off, all or 1/N.
+int config_parse_verify(const struct config_key *key, const char *value, struct config *config,
+                        char *ret_why)
+{
+    uint32_t *verify = config_field(key, config);
+    const char *rest;
+    uint64_t n;
+
+    if (strcmp(value, "off") == 0) {
+        *verify = 0;
+    } else if (strcmp(value, "all") == 0) {
+        *verify = 1;
+    } else if (strncmp(value, "1/", 2) == 0 && config_read_digits(value + 2, &n, &rest) &&
+               *rest == '\0' && n >= key->min && n <= key->max) {
+        *verify = (uint32_t)n;
+    } else {
+        snprintf(ret_why, CONFIG_WHY_MAX,
+                 "'%.40s' is not one of off all 1/N, with N from %" PRIu64 " to %" PRIu64, value,
+                 key->min, key->max);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 // An absolute path of what, into a field of n_field bytes.
 static int config_parse_path(const struct config_key *key, const char *value, const char *what,
                              size_t n_field, struct config *config, char *ret_why)

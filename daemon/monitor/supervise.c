@@ -45,6 +45,7 @@ struct supervisor {
     enum config_role suspect; // exited, and is the cause unless the other one turns out to be
     char suspect_why[64];     // empty: nobody is suspected
     char reason[128];         // why not FULL
+    char quarantined[sizeof(((struct message_role_config *)0)->quarantined)]; // of all engines
     char status[192];
 };
 
@@ -209,6 +210,7 @@ static int supervise_start_child(struct supervisor *s, enum config_role role, in
         .base = s->settings.base,
         .program_fd = s->settings.program_fd,
         .peer_fd = peer_fd,
+        .quarantined = s->quarantined,
         .listener_fd = role == CONFIG_ROLE_FRONT ? s->settings.listener_fd : -1,
         .ping_limit = s->config.ping_limit,
         .store = role == CONFIG_ROLE_ENGINE ? s->settings.store : NULL,
@@ -232,10 +234,9 @@ static int supervise_start_children(struct supervisor *s)
     for (enum config_role role = 0; r == 0 && role < SUPERVISE_ROLES; role++)
         if (supervise_has_role(s, role))
             r = supervise_start_child(s, role, pair[role]);
-    if (pair[0] >= 0)
-        close(pair[0]);
-    if (pair[1] >= 0)
-        close(pair[1]);
+    for (size_t i = 0; i < 2; i++)
+        if (pair[i] >= 0)
+            close(pair[i]);
     return r;
 }
 

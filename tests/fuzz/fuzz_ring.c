@@ -20,6 +20,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 static struct backend *backend;
 static struct fair_queue *queue;
 static struct statistics statistics;
+static struct verify_trust trust;
 static struct shm_map map; // one for all inputs: making memory takes most of the time
 static int memfd = -1;
 
@@ -83,11 +84,16 @@ static void open_stream(struct channel *channel, uint32_t stream, uint32_t algor
 {
     const struct algorithm_info *info = algorithm_get(algorithm);
     uint8_t bytes[ALGORITHM_KEY_MAX];
+    const struct key_source source = {.info = info,
+                                      .ops = &backend_cpu_ops,
+                                      .backend = backend,
+                                      .statistics = &statistics,
+                                      .trust = &trust};
     struct key *key;
 
     if (!info || channel_take_key(channel, stream, bytes, info->n_key) < 0)
         return;
-    check(key_open(&backend_cpu_ops, backend, info, bytes, &statistics, &key) == 0);
+    check(key_open(&source, bytes, &key) == 0);
     channel_set_stream(channel, stream, key);
 }
 
@@ -117,7 +123,7 @@ static void run_all(void)
     uint32_t n_left;
 
     while ((item = fair_queue_pop(queue, &n_left)))
-        channel_run(item);
+        channel_run(item, NULL);
 }
 
 static void step(struct input *input, struct channel *channel)

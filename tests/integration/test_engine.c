@@ -264,7 +264,7 @@ Test(engine, reports_its_status)
         cr_expect_eq(row->algorithm, i / 2);
         cr_expect_str_eq(row->backend, fault ? "fault" : "cpu");
         cr_expect_eq(row->state, fault ? MESSAGE_STATE_OFFERED : MESSAGE_STATE_DECLINED);
-        cr_expect_eq(strncmp(row->driver, fault ? "fault on order" : "OpenSSL 3", 9), 0);
+        cr_expect_eq(strncmp(row->driver, fault ? "fault-on-order" : "OpenSSL 3", 9), 0);
         cr_expect_eq(row->operations, !fault ? 0
                                       : i / 2 == ALGORITHM_AES_128_CBC
                                           ? 3

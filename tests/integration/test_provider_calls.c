@@ -74,24 +74,6 @@ Test(provider_calls, iv_before_key_as_openssh_does_it)
     each_cipher(as_openssh);
 }
 
-static void thousand_ivs(struct pair *pair, uint64_t *seed)
-{
-    uint8_t key[32], iv[16];
-
-    pair_random_bytes(seed, key, sizeof(key));
-    pair_start(pair, key, NULL, 1);
-    for (int i = 0; i < 1000; i++) {
-        pair_random_bytes(seed, iv, sizeof(iv));
-        cr_assert_eq(pair_init(pair, NULL, iv, i % 3 ? -1 : 1), 1);
-        pair_update(pair, data, pair_random(seed) % 200, PAIR_APART, 0);
-    }
-}
-
-Test(provider_calls, a_new_iv_alone_a_thousand_times)
-{
-    each_cipher(thousand_ivs);
-}
-
 static void sizes(struct pair *pair, uint64_t *seed)
 {
     static const int beside[] = {-16, -1, 0, 1, 16};

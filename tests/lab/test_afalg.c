@@ -50,9 +50,10 @@ Test(afalg, passes_the_self_test)
         if (afalg_rig_serves(algorithm)) {
             struct backend_probe probe;
             backend_afalg_ops.probe(afalg_rig_backend, algorithm, &probe);
+            char text[SELFTEST_TEXT_MAX];
             cr_expect_eq(selftest_run(&backend_afalg_ops, afalg_rig_backend, &backend_cpu_ops, cpu,
-                                      algorithm_get(algorithm), probe.makes),
-                         0, "%s", algorithm_get(algorithm)->name);
+                                      algorithm_get(algorithm), probe.makes, text),
+                         0, "%s: %s", algorithm_get(algorithm)->name, text);
         }
     backend_cpu_ops.fini(cpu);
 }

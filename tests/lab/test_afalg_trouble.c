@@ -19,19 +19,6 @@ TestSuite(afalg_trouble, .init = afalg_rig_setup, .fini = afalg_rig_teardown, .t
 
 // ---------------------------------------------------------------- errors
 
-Test(afalg_trouble, refuses_what_would_block_or_be_nothing)
-{
-    uint8_t bytes[ALGORITHM_KEY_MAX], iv[16] = {0};
-    uint8_t *data = calloc(1, 65536 + 16);
-    struct backend_key *key = afalg_rig_open(ALGORITHM_AES_128_CBC, bytes);
-
-    cr_assert_not_null(data);
-    cr_expect_eq(backend_afalg_ops.crypt(key, true, iv, data, data, 65536 + 16), -EMSGSIZE);
-    cr_expect_eq(backend_afalg_ops.crypt(key, true, iv, data, data, 0), -EMSGSIZE);
-    backend_afalg_ops.close(key);
-    free(data);
-}
-
 // After an error the socket has input in it that nobody fetched: the next request must not meet it.
 Test(afalg_trouble, works_after_an_error)
 {
@@ -153,30 +140,6 @@ Test(afalg_trouble, names_the_driver)
         cr_log_info("%s: %s%s", algorithm_get(algorithm)->name, found.driver,
                     found.hardware ? " (engine)" : "");
     }
-}
-
-Test(afalg_trouble, keeps_the_deny_list)
-{
-    struct backend_probe found = afalg_rig_probe(afalg_rig_backend, ALGORITHM_AES_128_CBC);
-    char list[256];
-
-    snprintf(list, sizeof(list), "other-driver %s another", found.driver);
-    struct backend *by_driver = afalg_rig_start(list), *by_name = afalg_rig_start("ctr(aes)"),
-                   *by_part = afalg_rig_start("cbc aes cbc(aes");
-    // Before the first operation: nothing that does one may be called.
-    forbid(SCMP_SYS(setsockopt), EIO);
-    forbid(SCMP_SYS(accept), EIO);
-    found = afalg_rig_probe(by_driver, ALGORITHM_AES_128_CBC);
-    cr_expect(found.denied);
-    cr_expect_eq(found.error, -EKEYREJECTED);
-    cr_expect_str_eq(found.text, "on the list deny_drivers");
-    cr_expect_neq(found.driver[0], '\0');
-    cr_expect(afalg_rig_probe(by_name, ALGORITHM_AES_256_CTR).denied);
-    cr_expect_not(afalg_rig_probe(by_name, ALGORITHM_AES_256_CBC).denied);
-    cr_expect_not(afalg_rig_probe(by_part, ALGORITHM_AES_256_CBC).denied);
-    backend_afalg_ops.fini(by_driver);
-    backend_afalg_ops.fini(by_name);
-    backend_afalg_ops.fini(by_part);
 }
 
 Test(afalg_trouble, makes_an_offer)

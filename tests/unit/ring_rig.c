@@ -29,29 +29,48 @@ static void on_fault(void *user)
     atomic_fetch_add(&pool->n_faults, 1);
 }
 
+static void on_distrust(void *user)
+{
+    struct ring_pool *pool = user;
+
+    atomic_fetch_add(&pool->n_distrusts, 1);
+}
+
 static void make_pool(struct ring_pool *pool, uint32_t n_workers, uint32_t spin_us,
-                      const char *fault)
+                      const char *fault, uint32_t verify)
 {
     const struct backend_settings backend = {.workers = n_workers, .fault = fault};
-    const struct worker_settings workers = {
-        .n_workers = n_workers, .spin_us = spin_us, .on_fault = on_fault, .user = pool};
+    const struct worker_settings workers = {.n_workers = n_workers,
+                                            .spin_us = spin_us,
+                                            .on_fault = on_fault,
+                                            .user = pool,
+                                            .verify = verify,
+                                            .on_distrust = on_distrust};
 
     *pool = (struct ring_pool){.ops = fault ? &backend_fault_ops : &backend_cpu_ops};
     cr_assert_eq(evthread_use_pthreads(), 0);
     cr_assert_eq(pool->ops->init(&backend, &pool->backend), 0);
+    cr_assert_eq(backend_cpu_ops.init(&backend, &pool->reference), 0);
     cr_assert_eq(worker_pool_new(&workers, &pool->workers), 0);
 }
 
 void ring_pool_setup(struct ring_pool *pool, uint32_t n_workers, uint32_t spin_us,
                      const char *fault)
 {
-    make_pool(pool, n_workers, spin_us, fault);
+    make_pool(pool, n_workers, spin_us, fault, VERIFY_OFF);
+    cr_assert_eq(worker_pool_start(pool->workers), 0);
+}
+
+void ring_pool_setup_verify(struct ring_pool *pool, uint32_t n_workers, const char *fault,
+                            uint32_t verify)
+{
+    make_pool(pool, n_workers, 0, fault, verify);
     cr_assert_eq(worker_pool_start(pool->workers), 0);
 }
 
 void ring_pool_setup_idle(struct ring_pool *pool)
 {
-    make_pool(pool, 1, 0, NULL);
+    make_pool(pool, 1, 0, NULL, VERIFY_OFF);
 }
 
 void ring_pool_teardown(struct ring_pool *pool)
@@ -59,6 +78,7 @@ void ring_pool_teardown(struct ring_pool *pool)
     cr_assert(worker_pool_stop(pool->workers, GUARD_S * 1000));
     worker_pool_free(pool->workers);
     pool->ops->fini(pool->backend);
+    backend_cpu_ops.fini(pool->reference);
 }
 
 void ring_client_setup(struct ring_client *client, struct ring_pool *pool, uint32_t uid,
@@ -92,14 +112,21 @@ void ring_client_open(struct ring_client *client, uint32_t stream, enum algorith
                       const uint8_t key[ALGORITHM_KEY_MAX])
 {
     const struct algorithm_info *info = algorithm_get(algorithm);
+    const struct key_source source = {
+        .info = info,
+        .ops = client->pool->ops,
+        .backend = client->pool->backend,
+        .reference_ops = &backend_cpu_ops,
+        .reference = client->pool->reference,
+        .statistics = &client->pool->statistics,
+        .trust = &client->pool->trust,
+    };
     uint8_t taken[ALGORITHM_KEY_MAX];
     struct key *opened = NULL;
 
     memcpy(shm_stream(&client->map, stream)->key, key, info->n_key);
     cr_assert_eq(channel_take_key(client->channel, stream, taken, info->n_key), 0);
-    cr_assert_eq(key_open(client->pool->ops, client->pool->backend, info, taken,
-                          &client->pool->statistics, &opened),
-                 0);
+    cr_assert_eq(key_open(&source, taken, &opened), 0);
     channel_set_stream(client->channel, stream, opened);
 }
 

@@ -11,7 +11,10 @@ struct ring_pool {
     struct worker_pool *workers;
     const struct backend_ops *ops;
     struct backend *backend;
+    struct backend *reference; // backend cpu
     struct statistics statistics;
+    struct verify_trust trust;
+    _Atomic uint32_t n_distrusts;
     _Atomic uint32_t n_faults;
 };
 
@@ -32,6 +35,9 @@ void ring_pool_setup(struct ring_pool *pool, uint32_t n_workers, uint32_t spin_u
                      const char *fault);
 // Without a thread: the test does what the workers would do.
 void ring_pool_setup_idle(struct ring_pool *pool);
+// The same as the first, with results compared (worker_settings.verify).
+void ring_pool_setup_verify(struct ring_pool *pool, uint32_t n_workers, const char *fault,
+                            uint32_t verify);
 // All clients must be gone. Asserts that all workers end.
 void ring_pool_teardown(struct ring_pool *pool);
 

@@ -195,7 +195,7 @@ Test(backend_fault, probes_as_the_cpu_does)
     setup(&rig, "error_after=0", ALGORITHM_AES_128_CBC);
     ops->probe(rig.backend, ALGORITHM_DES_EDE3_CBC, &probe);
     cr_expect_eq(probe.error, 0);
-    cr_expect_str_eq(probe.driver, "fault on order");
+    cr_expect_str_eq(probe.driver, "fault-on-order");
     teardown(&rig);
 }
 

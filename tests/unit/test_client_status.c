@@ -75,6 +75,8 @@ static void say_algorithm(int control, uint64_t serial, uint32_t algorithm, uint
                             .operations = 10 + algorithm,
                             .bytes = 20,
                             .errors = 30,
+                            .verified = 40,
+                            .mismatches = 50,
                             .backend = "cpu",
                             .driver = "OpenSSL",
                             .text = "because",
@@ -144,6 +146,8 @@ Test(client_status, all_of_it)
         cr_assert_eq(row->operations, 10 + i / 3);
         cr_assert_eq(row->bytes, 20);
         cr_assert_eq(row->errors, 30);
+        cr_assert_eq(row->verified, 40);
+        cr_assert_eq(row->mismatches, 50);
         cr_assert_str_eq(row->backend, "cpu");
         cr_assert_str_eq(row->driver, "OpenSSL");
         cr_assert_str_eq(row->text, "because");

@@ -41,11 +41,12 @@ Test(config, defaults)
     cr_expect_eq(c.workers, 0);
     cr_expect_str_empty(c.deny_drivers);
     cr_expect_str_empty(c.fault);
+    cr_expect_eq(c.verify, 1024);
     cr_expect_eq(c.channels_max, 128);
     cr_expect_eq(c.channels_per_uid, 96);
     cr_expect_eq(c.streams_per_channel, 16);
-    cr_expect_eq(c.slots_per_channel, 16);
-    cr_expect_eq(c.keystream_slots, 8);
+    cr_expect_eq(c.slots_per_channel, 64);
+    cr_expect_eq(c.keystream_slots, 32);
     cr_expect_eq(c.idle_s, 30);
 }
 
@@ -62,7 +63,7 @@ Test(config, every_key)
         "[lanes]\noffload = always\nbulk_threshold = 2M\nrequest_min = 1K\ndeadline_ms = 500\n"
         "spin_us = 0\n"
         "[engine]\nbackends = fault cpu\nworkers = 3\ndeny_drivers = cbc(aes-x)   mv-cbc-aes\n"
-        "fault = cbc=hang:5, ctr=wrong\n"
+        "fault = cbc=hang:5, ctr=wrong\nverify = 1/77\n"
         "[limits]\nchannels_max = 7\nchannels_per_uid = 5\nstreams_per_channel = 3\n"
         "slots_per_channel = 8\n",
         &c);
@@ -91,6 +92,7 @@ Test(config, every_key)
     cr_expect_eq(c.workers, 3);
     cr_expect_str_eq(c.deny_drivers, "cbc(aes-x) mv-cbc-aes");
     cr_expect_str_eq(c.fault, "cbc=hang:5, ctr=wrong");
+    cr_expect_eq(c.verify, 77);
     cr_expect_eq(c.channels_max, 7);
     cr_expect_eq(c.channels_per_uid, 5);
     cr_expect_eq(c.streams_per_channel, 3);
@@ -122,6 +124,33 @@ Test(config, words)
     config_rig_refuse(USERS "[engine]\nbackends = cpu afalg cpu\n",
                       ":5: key 'backends': 'cpu' is named twice");
     config_rig_refuse(USERS "[engine]\nbackends =\n", ":5: key 'backends': names no backend");
+}
+
+Test(config, shares)
+{
+    static const char *const bad[] = {"",          "on",    "1",     "1/",
+                                      "1/0",       "1/1",   "1/1k",  "1/ 20",
+                                      "1/1000001", "2/100", "1/-20", "1/99999999999999999999"};
+    struct config c;
+    char text[256];
+
+    config_rig_load(USERS "[engine]\nverify = off\n", &c);
+    cr_expect_eq(c.verify, 0);
+    config_rig_load(USERS "[engine]\nverify = all\n", &c);
+    cr_expect_eq(c.verify, 1);
+    config_rig_load(USERS "[engine]\nverify = 1/2\n", &c);
+    cr_expect_eq(c.verify, 2);
+    config_rig_load(USERS "[engine]\nverify = 1/1000000\n", &c);
+    cr_expect_eq(c.verify, 1000000);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char want[256];
+
+        snprintf(text, sizeof(text), USERS "[engine]\nverify = %s\n", bad[i]);
+        snprintf(want, sizeof(want),
+                 ":5: key 'verify': '%s' is not one of off all 1/N, with N from 2 to 1000000",
+                 bad[i]);
+        config_rig_refuse(text, want);
+    }
 }
 
 struct range {

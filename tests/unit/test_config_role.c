@@ -43,6 +43,8 @@ Test(config_role, fills_both_roles)
     cr_expect_eq(engine.backends & 0xff, CONFIG_BACKEND_CPU);
     cr_expect_str_eq(engine.deny_drivers, "a b");
     cr_expect_str_eq(engine.fault, "hang");
+    cr_expect_eq(engine.verify, 1024);
+    cr_expect_str_empty(engine.quarantined);
 
     cr_assert_eq(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
     cr_expect_eq(front.spin_us, CPU_COUNT(&cpus) > 1 ? 20 : 0);

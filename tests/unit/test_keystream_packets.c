@@ -61,7 +61,7 @@ Test(keystream_packets, a_transfer)
     cr_assert_eq(after.software_bytes, before.software_bytes);
     cr_assert_eq(after.keystream_bytes - before.keystream_bytes, 40 * (32784 + 32));
     cr_assert_leq(atomic_load(&fake.keystreams) - requests, 40 + N_WINDOW);
-    cr_assert_leq(atomic_load(&fake.bells) - bells, 40 / (N_WINDOW / 2) + 1);
+    cr_assert_leq(atomic_load(&fake.bells) - bells, 40 / (N_WINDOW / 4) + 1);
     stop();
 }
 

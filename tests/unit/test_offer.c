@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "role.h"
-#include "selftest.h"
 
 TestSuite(offer, .timeout = 120);
 
@@ -238,47 +237,4 @@ Test(offer, says_in_words_how_af_alg_is)
     cr_expect_eq(offer.afalg_error, -EOPNOTSUPP);
     cr_expect_str_eq(offer.afalg_text, "backend afalg is not configured");
     offer_fini(&offer);
-}
-
-// ---------------------------------------------------------------- comparing
-
-static struct backend *start(const struct backend_ops *ops, const char *fault)
-{
-    const struct backend_settings settings = {.workers = 1, .fault = fault};
-    struct backend *backend = NULL;
-
-    cr_assert_eq(ops->init(&settings, &backend), 0);
-    return backend;
-}
-
-Test(offer, finds_wrong_bytes_and_errors)
-{
-    struct backend *cpu = start(&backend_cpu_ops, NULL);
-    struct backend *right = start(&backend_fault_ops, "delay_ms=0");
-    struct backend *wrong = start(&backend_fault_ops, "wrong_every=7");
-    struct backend *broken = start(&backend_fault_ops, "error_every=7");
-    struct backend *closed = start(&backend_fault_ops, "open_error");
-
-    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
-        const struct algorithm_info *info = algorithm_get(a);
-        struct backend_probe probe;
-
-        backend_cpu_ops.probe(cpu, a, &probe);
-        const uint32_t makes = probe.makes;
-        cr_expect_eq(selftest_run(&backend_fault_ops, right, &backend_cpu_ops, cpu, info, makes),
-                     0);
-        cr_expect_eq(
-            selftest_run_one(&backend_fault_ops, right, &backend_cpu_ops, cpu, info, makes), 0);
-        cr_expect_eq(selftest_run(&backend_fault_ops, wrong, &backend_cpu_ops, cpu, info, makes),
-                     -EBADMSG);
-        cr_expect_eq(selftest_run(&backend_fault_ops, broken, &backend_cpu_ops, cpu, info, makes),
-                     -EIO);
-        cr_expect_eq(selftest_run(&backend_fault_ops, closed, &backend_cpu_ops, cpu, info, makes),
-                     -EIO);
-    }
-    backend_fault_ops.fini(right);
-    backend_fault_ops.fini(wrong);
-    backend_fault_ops.fini(broken);
-    backend_fault_ops.fini(closed);
-    backend_cpu_ops.fini(cpu);
 }

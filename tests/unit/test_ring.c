@@ -173,15 +173,15 @@ Test(ring, drops_a_channel_that_uses_a_busy_slot)
     submit(&client);
     submit(&client);
     cr_expect_eq(channel_collect(client.channel), 2);
-    channel_run(pop());
+    channel_run(pop(), NULL);
     submit(&client);
     cr_expect_eq(channel_collect(client.channel), 1);
     submit(&client); // slot 1 waits
     cr_expect_eq(channel_collect(client.channel), -EBADMSG);
     cr_expect_str_eq(channel_fault(client.channel), "a request in a slot that is in use");
     // What waits is dropped without an answer.
-    channel_run(pop());
-    channel_run(pop());
+    channel_run(pop(), NULL);
+    channel_run(pop(), NULL);
     cr_expect_null(pop());
     cr_expect_not(ring_client_is_done(&client, 1));
     cr_expect_not(ring_client_is_done(&client, 2));
@@ -199,7 +199,7 @@ Test(ring, counts_past_the_end_of_numbers)
 
         submit(&client);
         cr_expect_eq(channel_collect(client.channel), 1);
-        channel_run(pop());
+        channel_run(pop(), NULL);
         cr_expect(ring_client_is_done(&client, sequence), "%u", sequence);
         cr_expect_eq(shm_done(&client.map, sequence)->result, 0);
     }
@@ -223,7 +223,7 @@ Test(ring, announces_its_sleep_only_without_work)
     cr_expect_eq(channel_collect(client.channel), 1);
     cr_expect(channel_begin_sleep(client.channel));
     cr_expect_eq(atomic_load(waits), 1);
-    channel_run(pop());
+    channel_run(pop(), NULL);
     ring_client_teardown(&client);
     ring_pool_teardown(&pool);
 }

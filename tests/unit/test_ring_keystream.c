@@ -52,10 +52,35 @@ static void run(struct ring_client *client, const struct shm_request *request, i
 {
     ring_client_submit(client, request);
     cr_assert_eq(channel_collect(client->channel), 1);
-    channel_run(pop());
+    channel_run(pop(), NULL);
     cr_assert_eq(atomic_load(&shm_done(&client->map, request->slot)->sequence),
                  request->sequence + 1);
     cr_assert_eq(shm_done(&client->map, request->slot)->result, result);
+}
+
+Test(ring_keystream, presses_only_if_the_client_waits)
+{
+    struct ring_client client;
+    struct fair_item *item;
+
+    setup(&client, ALGORITHM_AES_128_CTR);
+    struct shm_request request = make(&client, KEY_SLOT, 4096);
+    ring_client_submit(&client, &request);
+    cr_assert_eq(channel_collect(client.channel), 1);
+    item = pop();
+    cr_expect_not(channel_is_pressing(item));
+    shm_wait_begin(&shm_header(&client.map)->client_waits);
+    cr_expect(channel_is_pressing(item));
+    shm_wait_end(&shm_header(&client.map)->client_waits);
+    channel_run(item, NULL);
+
+    request = ring_client_make(&client, 0, true, 4096);
+    ring_client_submit(&client, &request);
+    cr_assert_eq(channel_collect(client.channel), 1);
+    item = pop();
+    cr_expect(channel_is_pressing(item));
+    channel_run(item, NULL);
+    teardown(&client);
 }
 
 static void expect_keystream(const struct ring_client *client, enum algorithm_id algorithm,

@@ -12,9 +12,10 @@ lint:
 	$(Q)tools/setup.sh --all
 	$(Q)tools/lint.sh
 
+# ARGS='--json FILE' or names of figures
 bench:
 	$(Q)tools/setup.sh
-	$(Q)for name in $(patsubst bench/%.c,%,$(BENCH_SRC)); do bench/run $$name || exit 1; done
+	$(Q)bench/all $(ARGS)
 
 # For editors and clang-tidy; without running the compiler.
 compile_commands.json: FORCE
