@@ -159,11 +159,11 @@ Test(offer, takes_over_what_was_kept_of_the_same_driver)
     offer_get_calibration(&offer.rows[ALGORITHM_AES_128_CTR][0], &kept);
     cr_expect_eq(kept.algorithm, ALGORITHM_AES_128_CTR);
     cr_expect_str_eq(kept.backend, "fault");
-    cr_expect_str_eq(kept.driver, "fault on order");
+    cr_expect_str_eq(kept.driver, "fault-on-order");
     offer_fini(&offer);
     setup(CONFIG_BACKEND_FAULT, "delay_ms=0", CONFIG_OFFLOAD_AUTO);
     other = kept;
-    strcpy(other.driver, "fault on another");
+    strcpy(other.driver, "fault-on-another");
     cr_expect_not(offer_take_kept(&offer, &other));
     other = kept;
     strcpy(other.backend, "afalg");
