@@ -187,6 +187,53 @@ struct cryptod_status {
 int cryptod_status_get(const char *path, unsigned timeout_ms, struct cryptod_status **ret);
 void cryptod_status_free(struct cryptod_status *status);
 
+// ---------------------------------------------------------------- calibration
+
+// What the daemon has measured of its lanes, and what it decided by that. Costs are those of one
+// operation of each of these sizes, in bytes: 16, 64, 256, 1K, 4K, 16K, 64K, 256K.
+#define CRYPTOD_CALIBRATION_SIZES   8
+#define CRYPTOD_CALIBRATION_SIZE(i) (16u << (2u * (i)))
+#define CRYPTOD_NOT_MEASURED        UINT64_MAX
+
+struct cryptod_calibration_cost {
+    uint64_t ns[CRYPTOD_CALIBRATION_SIZES];     // or CRYPTOD_NOT_MEASURED
+    uint64_t cpu_ns[CRYPTOD_CALIBRATION_SIZES]; // of the machine's CPUs, all processes together
+};
+
+struct cryptod_calibration_row {
+    const char *algorithm;
+    const char *backend;
+    const char *driver;
+    const char *text; // why it is in this state
+    enum cryptod_state state;
+    uint32_t lanes;                            // bits, as offered
+    uint32_t request_min;                      // bytes; 0: no request lane
+    struct cryptod_calibration_cost software;  // OpenSSL in the process
+    struct cryptod_calibration_cost request;   // data to the daemon and back, wake-ups included
+    struct cryptod_calibration_cost keystream; // made by the daemon
+    struct cryptod_calibration_cost take;      // the process's part of that: XOR and wipe
+};
+
+struct cryptod_calibration {
+    uint64_t wake_ns; // of waking the daemon and being woken by it
+    size_t n_rows;
+    const struct cryptod_calibration_row *rows;
+};
+
+// Has the daemon (path as in cryptod_open) measure anew, which takes some seconds in which it goes
+// on serving, and gets the result. progress (NULL: none) is called as it goes on. timeout_ms: the
+// longest silence of the daemon. For root and the daemon's admin group. Not after a sandbox.
+// 0; -EACCES: not allowed; -EBUSY: another calibration that somebody asked for is running; else as
+// cryptod_open().
+int cryptod_calibrate(const char *path, unsigned timeout_ms,
+                      void (*progress)(void *user, unsigned done, unsigned total), void *user,
+                      struct cryptod_calibration **ret);
+
+// The same without measuring: what is in use.
+int cryptod_calibration_get(const char *path, unsigned timeout_ms,
+                            struct cryptod_calibration **ret);
+void cryptod_calibration_free(struct cryptod_calibration *calibration);
+
 // The name of an algorithm ("aes-128-cbc"), or NULL.
 const char *cryptod_algorithm_name(enum cryptod_algorithm algorithm);
 

@@ -65,6 +65,8 @@ int wire_reason_error(uint32_t reason)
     case MESSAGE_REASON_ENGINE:
     case MESSAGE_REASON_SOFTWARE:
         return -EOPNOTSUPP;
+    case MESSAGE_REASON_BUSY:
+        return -EBUSY;
     case MESSAGE_REASON_INTERNAL:
         return -ENOBUFS;
     default: // what we sent was not to the daemon's liking

@@ -18,9 +18,11 @@
 struct cryptoctl_options {
     const char *socket; // NULL: the library's default
     bool json;
+    bool show; // calibrate: without measuring
 };
 
 int status_run(const struct cryptoctl_options *options);
+int calibrate_run(const struct cryptoctl_options *options);
 
 // "12.3 MiB" and "3 min" for people. buffer is returned.
 #define CRYPTOCTL_TEXT_LEN 32

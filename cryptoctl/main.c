@@ -14,6 +14,7 @@ struct subcommand {
 
 static const struct subcommand subcommands[] = {
     {"status", "what the daemon offers, who uses it, and what it has done", status_run},
+    {"calibrate", "measure each lane anew, and show what was measured and decided", calibrate_run},
 };
 
 static void usage(FILE *out)
@@ -24,6 +25,7 @@ static void usage(FILE *out)
     fputs("\nOptions:\n"
           "  --socket PATH  the daemon's socket\n"
           "  --json         for programs\n"
+          "  --show         calibrate: show what is in use, without measuring\n"
           "  --version      print the version\n"
           "  --help         print this\n",
           out);
@@ -31,10 +33,11 @@ static void usage(FILE *out)
 
 int main(int argc, char **argv)
 {
-    enum { OPTION_SOCKET = 256, OPTION_JSON, OPTION_VERSION, OPTION_HELP };
+    enum { OPTION_SOCKET = 256, OPTION_JSON, OPTION_SHOW, OPTION_VERSION, OPTION_HELP };
     static const struct option long_options[] = {
         {"socket", required_argument, NULL, OPTION_SOCKET},
         {"json", no_argument, NULL, OPTION_JSON},
+        {"show", no_argument, NULL, OPTION_SHOW},
         {"version", no_argument, NULL, OPTION_VERSION},
         {"help", no_argument, NULL, OPTION_HELP},
         {NULL, 0, NULL, 0},
@@ -48,6 +51,9 @@ int main(int argc, char **argv)
             break;
         case OPTION_JSON:
             options.json = true;
+            break;
+        case OPTION_SHOW:
+            options.show = true;
             break;
         case OPTION_VERSION:
             puts("cryptoctl " CRYPTOD_VERSION);

@@ -35,6 +35,22 @@ const char *status_lane_name(enum cryptod_lane lane)
     return "unknown";
 }
 
+char *status_lanes_text(uint32_t lanes, char *buffer, size_t n_buffer)
+{
+    size_t used = 0;
+    buffer[0] = '\0';
+    for (unsigned lane = 0; lane < STATUS_LANES; lane++) {
+        if (!(lanes & CRYPTOD_LANE_BIT(lane)) || used >= n_buffer)
+            continue;
+        int n = snprintf(buffer + used, n_buffer - used, "%s%s", used > 0 ? "," : "",
+                         status_lane_name((enum cryptod_lane)lane));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (used == 0)
+        snprintf(buffer, n_buffer, "-");
+    return buffer;
+}
+
 const char *status_mode_name(const struct cryptod_status *status)
 {
     return status->software_only ? "software only" : "serving";

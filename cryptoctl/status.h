@@ -10,6 +10,7 @@
 
 const char *status_state_name(enum cryptod_state state);
 const char *status_lane_name(enum cryptod_lane lane);
+char *status_lanes_text(uint32_t lanes, char *buffer, size_t n_buffer); // "request,keystream"
 const char *status_mode_name(const struct cryptod_status *status);
 
 // Both: 0 or a negative errno.

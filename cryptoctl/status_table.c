@@ -7,61 +7,8 @@
 #include <inttypes.h>
 #include <libsmartcols.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-struct column {
-    const char *name;
-    int flags; // SCOLS_FL_*
-};
-
-static struct libscols_table *table_new(const struct column *columns, size_t n)
-{
-    struct libscols_table *table = scols_new_table();
-    if (table == NULL)
-        return NULL;
-    for (size_t i = 0; i < n; i++)
-        if (scols_table_new_column(table, columns[i].name, 0, columns[i].flags) == NULL) {
-            scols_unref_table(table);
-            return NULL;
-        }
-    return table;
-}
-
-static int line_add(struct libscols_table *table, const char *const *cells, size_t n)
-{
-    struct libscols_line *line = scols_table_new_line(table, NULL);
-    if (line == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        if (scols_line_set_data(line, i, cells[i]) != 0)
-            return -ENOMEM;
-    return 0;
-}
-
-static int table_print(struct libscols_table *table, int r)
-{
-    if (r == 0 && scols_print_table(table) != 0)
-        r = -EIO;
-    scols_unref_table(table);
-    return r;
-}
-
-static char *text_lanes(uint32_t lanes, char *buffer, size_t n_buffer)
-{
-    size_t used = 0;
-    buffer[0] = '\0';
-    for (unsigned lane = 0; lane < STATUS_LANES; lane++) {
-        if (!(lanes & CRYPTOD_LANE_BIT(lane)) || used >= n_buffer)
-            continue;
-        int n = snprintf(buffer + used, n_buffer - used, "%s%s", used > 0 ? "," : "",
-                         status_lane_name((enum cryptod_lane)lane));
-        used += n > 0 ? (size_t)n : 0;
-    }
-    if (used == 0)
-        snprintf(buffer, n_buffer, "-");
-    return buffer;
-}
+#include "table.h"
 
 // What is said of rows: often the same of many. A row has its number, and the texts follow the
 // table in full width.
@@ -92,7 +39,7 @@ static void notes_print(const struct notes *notes)
 
 static int print_algorithms(const struct cryptod_status *status)
 {
-    static const struct column columns[] = {
+    static const struct table_column columns[] = {
         {"ALGORITHM", 0},
         {"BACKEND", 0},
         {"DRIVER", 0},
@@ -127,12 +74,12 @@ static int print_algorithms(const struct cryptod_status *status)
             operations,
             text_bytes(row->bytes, bytes),
             errors,
-            text_lanes(row->lanes, lanes, sizeof lanes),
+            status_lanes_text(row->lanes, lanes, sizeof lanes),
             verified,
             wrong,
             note_number(&notes, row->text, note, sizeof note),
         };
-        r = line_add(table, cells, sizeof cells / sizeof cells[0]);
+        r = table_add(table, cells, sizeof cells / sizeof cells[0]);
     }
     r = table_print(table, r);
     if (r == 0)
@@ -143,7 +90,7 @@ static int print_algorithms(const struct cryptod_status *status)
 
 static int print_channels(const struct cryptod_status *status)
 {
-    static const struct column columns[] = {
+    static const struct table_column columns[] = {
         {"SESSION", SCOLS_FL_RIGHT}, {"PID", SCOLS_FL_RIGHT},      {"UID", SCOLS_FL_RIGHT},
         {"STREAMS", SCOLS_FL_RIGHT}, {"AGE", SCOLS_FL_RIGHT},      {"OPERATIONS", SCOLS_FL_RIGHT},
         {"BYTES", SCOLS_FL_RIGHT},   {"SOFTWARE", SCOLS_FL_RIGHT}, {"FALLBACKS", SCOLS_FL_RIGHT},
@@ -171,7 +118,7 @@ static int print_channels(const struct cryptod_status *status)
             text_bytes(row->software_bytes, software),
             texts[5],
         };
-        r = line_add(table, cells, sizeof cells / sizeof cells[0]);
+        r = table_add(table, cells, sizeof cells / sizeof cells[0]);
     }
     return table_print(table, r);
 }

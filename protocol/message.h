@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "algorithm.h"
+#include "message_calibration.h"
 
 #define MESSAGE_VERSION_MIN 1u
 #define MESSAGE_VERSION_MAX 1u
@@ -46,6 +47,10 @@ enum message_type {
     MESSAGE_STATUS_ALGORITHM = 8, // also engine -> front
     MESSAGE_STATUS_CHANNEL = 9,
     MESSAGE_STATUS_END = 10, // also engine -> front
+    MESSAGE_CALIBRATE = 11,  // client -> front; answered by PROGRESS.., CALIBRATION.., END
+    MESSAGE_CALIBRATION_PROGRESS = 12, // also engine -> front
+    MESSAGE_CALIBRATION = 13,          // one row; also engine -> front, monitor <-> engine
+    MESSAGE_CALIBRATION_END = 14,      // also engine -> front, engine -> monitor
 
     MESSAGE_CHANNEL_ADD = 32,    // front -> engine, with 2 descriptors: memfd, bell
     MESSAGE_CHANNEL_REPLY = 33,  // engine -> front
@@ -57,14 +62,17 @@ enum message_type {
     MESSAGE_ENGINE_OFFER = 39,   // engine -> front, at start and when an offer changes
     MESSAGE_ENGINE_STATUS =
         40, // front -> engine; answered by ENGINE_SUMMARY, ALGORITHM.., ENGINE_CHANNEL.., END
-    MESSAGE_ENGINE_SUMMARY = 41, // engine -> front
-    MESSAGE_ENGINE_CHANNEL = 42, // engine -> front: what one channel has used
+    MESSAGE_ENGINE_SUMMARY = 41,   // engine -> front
+    MESSAGE_ENGINE_CHANNEL = 42,   // engine -> front: what one channel has used
+    MESSAGE_ENGINE_CALIBRATE = 43, // front -> engine; answered as CALIBRATE
 
     MESSAGE_ROLE_CONFIG = 64, // monitor -> role: first message, and again after a reload
     MESSAGE_ROLE_READY = 65,  // role -> monitor: sandbox on, serving
     MESSAGE_PING = 66,        // monitor -> role
     MESSAGE_PONG = 67,        // role -> monitor
     MESSAGE_QUARANTINE = 68,  // engine -> monitor: to be told to the next engine, in ROLE_CONFIG
+
+    MESSAGE_CALIBRATION_KEY = 72, // monitor <-> engine: what the rows that follow hold for
 };
 
 // Why something was refused or is so. Also a field of status; message_reason_text() says it for
@@ -81,6 +89,7 @@ enum message_reason {
     MESSAGE_REASON_ENGINE,    // engine not there or failing
     MESSAGE_REASON_SOFTWARE,  // "software only": after repeated failures, or configured so
     MESSAGE_REASON_INTERNAL,  // out of memory or descriptors
+    MESSAGE_REASON_BUSY,      // another client's calibration is running
     MESSAGE_REASON_COUNT,
 };
 
@@ -245,7 +254,7 @@ struct message_role_config {
     uint32_t workers;  // engine threads, 0 = choose
     uint32_t deadline_ms;
     uint32_t bulk_threshold;
-    uint32_t request_min;
+    uint32_t request_min; // 0: as measured
     uint32_t spin_us;
     uint32_t channels_max;
     uint32_t channels_per_uid;
@@ -261,10 +270,11 @@ struct message_role_config {
     char fault[256];        // what the fault backend shall do; empty: it is not there
     char text[128];         // why software only
     uint32_t keystream_slots;
-    uint32_t idle_s;   // after this many seconds without a request a channel's keystream memory is
-                       // taken back
-    uint32_t verify;   // results compared in use: 0 none, 1 all, N one of N
-    uint32_t reserved; // zero
+    uint32_t idle_s; // after this many seconds without a request a channel's keystream memory is
+                     // taken back
+    uint32_t verify; // results compared in use: 0 none, 1 all, N one of N
+    uint32_t calibrations;  // engine: so many messages follow, before READY: CALIBRATION_KEY and
+                            // CALIBRATIONs
     char quarantined[1024]; // "DRIVER ALGORITHM" pairs, all separated by one space: what gave wrong
                             // results in use since the monitor started
 };
@@ -293,6 +303,11 @@ struct message {
         struct message_status_algorithm status_algorithm;
         struct message_status_channel status_channel;
         struct message_status_end status_end;
+        struct message_calibrate calibrate;
+        struct message_calibration_progress calibration_progress;
+        struct message_calibration calibration;
+        struct message_calibration_end calibration_end;
+        struct message_calibration_key calibration_key;
         struct message_channel_add channel_add;
         struct message_channel channel;
         struct message_engine_stream engine_stream;

@@ -24,11 +24,14 @@
                       : MESSAGE_KIND_U32, const uint32_t *                                         \
                       : MESSAGE_KIND_U32, const struct message_offer *                             \
                       : MESSAGE_KIND_U32, uint64_t                                                 \
+                      : MESSAGE_KIND_U64, const struct message_costs *                             \
                       : MESSAGE_KIND_U64, const char *                                             \
                       : MESSAGE_KIND_TEXT))
 #define RESERVED(name, field) FIELD_AS(name, field, MESSAGE_KIND_ZERO)
 
 _Static_assert(sizeof(struct message_offer) == 2 * sizeof(uint32_t), "flattened to u32");
+_Static_assert(sizeof(struct message_costs) == sizeof(uint64_t[2][MESSAGE_SIZES]),
+               "flattened to u64");
 
 static const struct message_field hello[] = {
     FIELD(hello, version_min),
@@ -102,6 +105,32 @@ static const struct message_field status_end[] = {
     FIELD(status_end, reason),
 };
 
+static const struct message_field calibrate[] = {
+    FIELD(calibrate, measure),
+};
+
+static const struct message_field calibration_progress[] = {
+    FIELD(calibration_progress, done),
+    FIELD(calibration_progress, total),
+};
+
+static const struct message_field calibration[] = {
+    FIELD(calibration, algorithm),   FIELD(calibration, state),   FIELD(calibration, lanes),
+    FIELD(calibration, request_min), FIELD(calibration, wake_ns), FIELD(calibration, wake_cpu_ns),
+    FIELD(calibration, costs),       FIELD(calibration, backend), FIELD(calibration, driver),
+    FIELD(calibration, text),
+};
+
+static const struct message_field calibration_end[] = {
+    FIELD(calibration_end, reason),
+};
+
+static const struct message_field calibration_key[] = {
+    FIELD(calibration_key, cpus),    RESERVED(calibration_key, reserved),
+    FIELD(calibration_key, kernel),  FIELD(calibration_key, cpu),
+    FIELD(calibration_key, openssl), FIELD(calibration_key, capabilities),
+};
+
 static const struct message_field channel_add[] = {
     FIELD(channel_add, channel), FIELD(channel_add, uid),       FIELD(channel_add, pid),
     FIELD(channel_add, n_slots), FIELD(channel_add, n_streams),
@@ -163,7 +192,7 @@ static const struct message_field role_config[] = {
     FIELD(role_config, keystream_slots),
     FIELD(role_config, idle_s),
     FIELD(role_config, verify),
-    RESERVED(role_config, reserved),
+    FIELD(role_config, calibrations),
     FIELD(role_config, quarantined),
 };
 
@@ -203,6 +232,10 @@ static const struct message_row table[] = {
     ROW(STATUS_ALGORITHM, status_algorithm,  280, 0, F_C | E_F),
     ROW(STATUS_CHANNEL,   status_channel,     72, 0, F_C),
     ROW(STATUS_END,       status_end,         20, 0, F_C | E_F),
+    ROW(CALIBRATE,        calibrate,          20, 0, C_F),
+    ROW(CALIBRATION_PROGRESS, calibration_progress, 24, 0, F_C | E_F),
+    ROW(CALIBRATION,      calibration,       768, 0, F_C | E_F | M_R | R_M),
+    ROW(CALIBRATION_END,  calibration_end,    20, 0, F_C | E_F | R_M),
     ROW(CHANNEL_ADD,      channel_add,        36, 2, F_E),
     ROW(CHANNEL_REPLY,    channel,            24, 0, E_F),
     ROW(CHANNEL_REMOVE,   channel,            24, 0, F_E),
@@ -214,11 +247,13 @@ static const struct message_row table[] = {
     ROW(ENGINE_STATUS,    empty,              20, 0, F_E),
     ROW(ENGINE_SUMMARY,   engine_summary,    160, 0, E_F),
     ROW(ENGINE_CHANNEL,   engine_channel,     56, 0, E_F),
+    ROW(ENGINE_CALIBRATE, calibrate,          20, 0, F_E),
     ROW(ROLE_CONFIG,      role_config,      2160, 0, M_R),
     ROW(ROLE_READY,       empty,              20, 0, R_M),
     ROW(PING,             empty,              20, 0, M_R),
     ROW(PONG,             empty,              20, 0, R_M),
     ROW(QUARANTINE,       quarantine,         88, 0, R_M),
+    ROW(CALIBRATION_KEY,  calibration_key,   664, 0, M_R | R_M),
 };
 // clang-format on
 
@@ -299,6 +334,7 @@ const char *message_reason_text(uint32_t reason)
         [MESSAGE_REASON_ENGINE] = "engine not there or failing",
         [MESSAGE_REASON_SOFTWARE] = "software only",
         [MESSAGE_REASON_INTERNAL] = "out of memory or descriptors",
+        [MESSAGE_REASON_BUSY] = "another calibration is running",
     };
 
     return reason < MESSAGE_REASON_COUNT ? text[reason] : "unknown reason";

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <linux/if_alg.h>
 #include <linux/netlink.h>
@@ -68,6 +69,8 @@ static const struct policy_rule rules[] = {
     {"clock_nanosleep_time64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
     {"nanosleep", POLICY_ALLOW, 0, {{0}}, "the same with an old C library"},
     {"restart_syscall", POLICY_ALLOW, 0, {{0}}, "a delay that was stopped and continued"},
+
+    {"setpriority", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(0, PRIO_PROCESS), POLICY_ARG_EQUAL(1, 0)}, "the thread that measures gives way to the others"},
 
     {"sendto", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(4, 0)}, "rings a bell without waiting; to no address"},
     {"recvfrom", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(4, 0)}, "empties a bell without waiting"},

@@ -140,6 +140,9 @@ static void fake_take_message(struct fake_daemon *fake, struct fake_client *clie
     case MESSAGE_STATUS:
         fake->on_status(client->control, m.serial);
         break;
+    case MESSAGE_CALIBRATE:
+        fake->on_calibrate(client->control, m.serial, m.u.calibrate.measure != 0);
+        break;
     case MESSAGE_STREAM_CLOSE:
         atomic_fetch_add(&fake->closes, 1);
         break;

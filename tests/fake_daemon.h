@@ -43,6 +43,7 @@ struct fake_daemon {
     struct message_hello_reply hello;
     void (*hello_garbage)(struct message *m);        // changes the answer to HELLO; NULL: none
     void (*on_status)(int control, uint64_t serial); // answers STATUS
+    void (*on_calibrate)(int control, uint64_t serial, bool measure); // answers CALIBRATE
 
     // Orders of the test, at any time.
     _Atomic int on_hello;

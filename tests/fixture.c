@@ -81,13 +81,14 @@ static void fixture_fail(const struct fixture *f, const char *what)
 
 void fixture_configure(const struct fixture *f, const char *extra_conf)
 {
-    char defaults[512];
+    char defaults[768];
 
     snprintf(defaults, sizeof(defaults),
-             "daemon.socket=%s\ndaemon.front_user=%d\ndaemon.engine_user=%d\n"
+             "daemon.socket=%s\ndaemon.state_directory=%s\ndaemon.front_user=%d\n"
+             "daemon.engine_user=%d\n"
              "daemon.log_level=debug\nlanes.offload=always\nlanes.bulk_threshold=0\n"
              "lanes.request_min=1\nengine.backends=cpu\n",
-             f->socket, FIXTURE_FRONT_UID, FIXTURE_ENGINE_UID);
+             f->socket, f->state, FIXTURE_FRONT_UID, FIXTURE_ENGINE_UID);
     int r = fixture_conf_write(f->config, defaults, extra_conf);
     cr_assert_eq(r, 0, "%s: %s", f->config, strerror(-r));
 }
@@ -105,6 +106,8 @@ static void fixture_make_folder(struct fixture *f)
     snprintf(f->socket, sizeof(f->socket), "%s/run/cryptod.sock", f->folder);
     snprintf(f->config, sizeof(f->config), "%s/cryptod.conf", f->folder);
     snprintf(f->log, sizeof(f->log), "%s/log", f->folder);
+    snprintf(f->state, sizeof(f->state), "%s/state", f->folder);
+    cr_assert_eq(mkdir(f->state, 0700), 0, "%s: %s", f->state, strerror(errno));
 }
 
 __attribute__((noreturn)) static void fixture_exec(const struct fixture *f, const char *program,

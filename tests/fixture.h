@@ -19,7 +19,8 @@ struct fixture {
     char socket[96];
     char config[96];
     char log[96];
-    pid_t monitor; // a child of the test; 0 after fixture_stop()
+    char state[96]; // an empty directory
+    pid_t monitor;  // a child of the test; 0 after fixture_stop()
     void (*prepare)(void *user);
     void *prepare_user;
 };
@@ -27,8 +28,9 @@ struct fixture {
 // Starts cryptod and waits until it answers (at most 10 s; longer under a sanitizer). Points
 // $CRYPTOD_SOCKET at it. extra_conf (NULL: none): lines "section.key=value" that are added to, or
 // replace, these defaults:
-//   daemon.socket, daemon.front_user, daemon.engine_user, daemon.log_level=debug,
-//   lanes.offload=always, lanes.bulk_threshold=0, lanes.request_min=1, engine.backends=cpu
+//   daemon.socket, daemon.state_directory, daemon.front_user, daemon.engine_user,
+//   daemon.log_level=debug, lanes.offload=always, lanes.bulk_threshold=0, lanes.request_min=1,
+//   engine.backends=cpu
 // An empty value removes the key. Skips the test if it does not run as root.
 void fixture_start(struct fixture *f, const char *extra_conf);
 

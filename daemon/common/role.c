@@ -46,19 +46,27 @@ static bool role_config_is_sane(const struct message_role_config *config)
            config->n_gids <= MESSAGE_IDS_MAX;
 }
 
-int role_receive_config(int first_free, struct message_role_config *ret)
+int role_receive_message(struct message *ret)
 {
     int64_t deadline_ms = role_now_ms() + ROLE_CONFIG_WAIT_MS;
     int fds[MESSAGE_FDS_MAX];
+    int r;
+
+    do {
+        r = role_wait_readable(ROLE_FD_MONITOR, deadline_ms);
+        if (r == 0)
+            r = packet_recv(ROLE_FD_MONITOR, MESSAGE_MONITOR_TO_ROLE, ret, fds);
+    } while (r == -EAGAIN || r == -EINTR);
+    return r;
+}
+
+int role_receive_config(int first_free, struct message_role_config *ret)
+{
     struct message m = {0};
     int r;
 
     closefrom(first_free);
-    do {
-        r = role_wait_readable(ROLE_FD_MONITOR, deadline_ms);
-        if (r == 0)
-            r = packet_recv(ROLE_FD_MONITOR, MESSAGE_MONITOR_TO_ROLE, &m, fds);
-    } while (r == -EAGAIN || r == -EINTR);
+    r = role_receive_message(&m);
     if (r < 0)
         return r;
     if (m.type != MESSAGE_ROLE_CONFIG || !role_config_is_sane(&m.u.role_config))

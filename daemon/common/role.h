@@ -35,6 +35,9 @@ int engine_main(void);
 // `first_free` on.
 int role_receive_config(int first_free, struct message_role_config *ret);
 
+// The next message of the monitor (blocking, within 10 s). 0 or a negative errno.
+int role_receive_message(struct message *ret);
+
 // Tells the monitor that the role serves.
 int role_send_ready(void);
 

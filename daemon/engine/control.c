@@ -43,6 +43,9 @@ static void handle_front(struct control *control, const struct message *m, int f
     case MESSAGE_ENGINE_STATUS:
         control_send_status(control, m->serial);
         break;
+    case MESSAGE_ENGINE_CALIBRATE:
+        control_calibrate(control, m);
+        break;
     default:
         log_error("front sent a %s message", message_info(m->type)->name);
         control_exit(control, 1);
@@ -86,6 +89,12 @@ static void on_outbox_error(void *user, int error)
 
 // ---------------------------------------------------------------- monitor
 
+void control_decide(struct control *control)
+{
+    offer_decide(control->offer, control->config.offload, control->config.request_min);
+    control_send_offer(control);
+}
+
 // Of a new configuration only what concerns the engine and needs no new start.
 static void apply_config(struct control *control, const struct message_role_config *config)
 {
@@ -97,8 +106,8 @@ static void apply_config(struct control *control, const struct message_role_conf
     control->config.offload = config->offload;
     control->config.request_min = config->request_min;
     log_init("engine", config->log_level);
-    offer_decide(control->offer, config->offload, config->request_min);
-    control_send_offer(control);
+    control_decide(control);
+    control_calibrate_missing(control);
 }
 
 static void on_monitor(evutil_socket_t fd, short what, void *arg)
@@ -112,9 +121,11 @@ static void on_monitor(evutil_socket_t fd, short what, void *arg)
     if (r == -EAGAIN || r == -EINTR)
         return;
     if (r < 0) {
-        if (r != -ENODATA)
+        const bool gone = r == -ENODATA || r == -ECONNRESET; // with messages of ours unread
+
+        if (!gone)
             log_error("monitor: %s", strerror(-r));
-        control_exit(control, r == -ENODATA ? 0 : 1);
+        control_exit(control, gone ? 0 : 1);
     } else if (m.type == MESSAGE_PING) {
         m.type = MESSAGE_PONG;              // with the same serial
         (void)packet_send(fd, &m, NULL, 0); // a monitor that does not read needs no answer
@@ -206,6 +217,7 @@ int control_new(const struct control_settings *settings, struct control **ret)
         return -ENOMEM;
     control->config = *settings->config;
     control->offer = settings->offer;
+    control->key = *settings->key;
     control->front_fd = settings->front_fd;
     control->monitor_fd = settings->monitor_fd;
     r = make_loop(control);
@@ -213,6 +225,8 @@ int control_new(const struct control_settings *settings, struct control **ret)
         r = outbox_init(&control->outbox, control->base, control->front_fd, on_outbox_error,
                         control);
     control->outbox_ready = r == 0;
+    if (r == 0)
+        r = control_calibration_init(control);
     if (r == 0)
         r = worker_pool_new(&workers, &control->pool);
     if (r < 0) {
@@ -231,6 +245,7 @@ int control_start(struct control *control)
 int control_run(struct control *control)
 {
     control_send_offer(control);
+    control_calibrate_missing(control);
     if (event_base_dispatch(control->base) < 0)
         return 1;
     return control->exit_status;
@@ -238,8 +253,10 @@ int control_run(struct control *control)
 
 bool control_stop(struct control *control)
 {
+    const bool measures = !control_calibration_stop(control);
+
     control_remove_all(control);
-    return worker_pool_stop(control->pool, STOP_WAIT_MS);
+    return worker_pool_stop(control->pool, STOP_WAIT_MS) && !measures;
 }
 
 void control_free(struct control *control)
@@ -247,6 +264,7 @@ void control_free(struct control *control)
     if (!control)
         return;
     worker_pool_free(control->pool);
+    control_calibration_fini(control);
     if (control->outbox_ready)
         outbox_fini(&control->outbox);
     if (control->base)

@@ -13,6 +13,7 @@ struct control;
 struct control_settings {
     const struct message_role_config *config;
     struct offer *offer;
+    const struct message_calibration_key *key; // of this machine
     uint32_t n_workers;
     int front_fd; // the caller's, as monitor_fd; both are made non-blocking
     int monitor_fd;

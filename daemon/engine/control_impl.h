@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The inside of the main loop, for control.c (loop), control_channel.c (channels and streams) and
-// control_status.c.
+// The inside of the main loop, for control.c (loop), control_channel.c (channels and streams),
+// control_status.c and control_calibration.c.
 #ifndef CRYPTOD_DAEMON_CONTROL_IMPL_H
 #define CRYPTOD_DAEMON_CONTROL_IMPL_H
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
+#include "calibration.h"
 #include "channel.h"
 #include "control.h"
 #include "outbox.h"
@@ -21,8 +22,24 @@ struct control_channel {
     struct worker_seat *seat;
 };
 
+struct control_calibrating {
+    struct calibration *thread;
+    struct event change; // activated by the thread
+    struct event guard;  // pending while it runs
+    struct event again;  // pending while there are rows that were too slow
+    uint32_t n_again;    // times so far
+    bool runs;
+    bool given_up; // it has not ended in time, nor since
+    uint32_t n_rows;
+    struct offer_row *rows[CALIBRATION_JOBS_MAX]; // in the order of the jobs
+    uint32_t n_told;                              // progress
+    uint64_t serial;                              // of front, if a client asked for it; else 0
+    uint64_t waiting; // the same, of one that begins when this one has ended
+};
+
 struct control {
     struct message_role_config config;
+    struct message_calibration_key key;
     struct offer *offer;
     struct worker_pool *pool;
     struct event_base *base;
@@ -38,6 +55,7 @@ struct control {
     struct control_channel *channels;
     uint32_t n_channels;
     int exit_status;
+    struct control_calibrating calibrating;
 };
 
 // Leaves the loop.
@@ -56,6 +74,18 @@ void control_tend_channels(struct control *control);
 // Tells front of channels that broke the rules, and lets go of them.
 void control_report_faults(struct control *control);
 void control_remove_all(struct control *control);
+
+// Decides anew, and tells front what is offered.
+void control_decide(struct control *control);
+
+// control_calibration.c: front may ask for it (ENGINE_CALIBRATE); with offload = auto it begins by
+// itself, for rows that have no table.
+int control_calibration_init(struct control *control);
+void control_calibration_fini(struct control *control);
+void control_calibrate(struct control *control, const struct message *m);
+void control_calibrate_missing(struct control *control);
+// false: it hangs in a driver.
+bool control_calibration_stop(struct control *control);
 
 // control_trust.c: quarantines what has lost its trust.
 void control_report_distrust(struct control *control);

@@ -38,8 +38,7 @@ void control_report_distrust(struct control *control)
     }
     if (!any)
         return;
-    offer_decide(offer, control->config.offload, control->config.request_min);
-    control_send_offer(control);
+    control_decide(control);
     for (struct control_channel *entry = control->channels; entry; entry = entry->next)
         if (channel_holds_keystream(entry->channel))
             worker_pool_tend(entry->seat);

@@ -14,6 +14,8 @@
 //   thread start and end  clone, set_robust_list, rseq, mmap, mprotect, prctl(PR_SET_NAME),
 //                         rt_sigprocmask, rt_sigaction (the C library's, at the first thread),
 //                         sched_getaffinity, madvise, munmap, futex, exit
+//   calibration           as a worker; read and write (its own bell), setpriority, clock_gettime
+//                         (thread's CPU time)
 //   main loop             epoll_wait, epoll_ctl, recvmsg, sendmsg, read, write (log, eventfd),
 //                         close, brk, futex
 //   a channel             getsockopt (bell), fcntl(F_GETFL, F_GET_SEALS), fstat, fstatfs,
@@ -30,6 +32,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "calibration_key.h"
 #include "control.h"
 #include "kernel.h"
 #include "log.h"
@@ -39,6 +42,7 @@
 
 struct engine {
     struct message_role_config config;
+    struct message_calibration_key key;
     struct offer offer;
     struct control *control;
 };
@@ -75,6 +79,31 @@ static uint32_t choose_workers(uint32_t wanted)
     return n_cpus < 16 ? (uint32_t)n_cpus : 16;
 }
 
+// What the monitor has kept of an earlier engine. Whatever is not of this machine, or does not
+// come, is measured again.
+static void take_kept_calibration(struct engine *engine)
+{
+    bool holds = false;
+    uint32_t n_taken = 0;
+    struct message m;
+
+    for (uint32_t i = 0; i < engine->config.calibrations; i++) {
+        int r = role_receive_message(&m);
+
+        if (r < 0) {
+            log_notice("kept calibration: %s", strerror(-r));
+            break;
+        }
+        if (m.type == MESSAGE_CALIBRATION_KEY)
+            holds = calibration_key_is_same(&m.u.calibration_key, &engine->key);
+        else if (m.type == MESSAGE_CALIBRATION && holds)
+            n_taken += offer_take_kept(&engine->offer, &m.u.calibration);
+    }
+    if (engine->config.calibrations > 0)
+        log_info("kept calibration: %s, %u rows taken",
+                 holds ? "of this machine" : "of another kernel, CPU or OpenSSL", n_taken);
+}
+
 static int start(struct engine *engine)
 {
     struct message_role_config *config = &engine->config;
@@ -88,10 +117,12 @@ static int start(struct engine *engine)
         log_error("OpenSSL cannot be used: %s", strerror(-r));
         return r;
     }
-    offer_decide(&engine->offer, config->offload, config->request_min);
+    calibration_key_get(&engine->key);
+    take_kept_calibration(engine);
     const struct control_settings settings = {
         .config = config,
         .offer = &engine->offer,
+        .key = &engine->key,
         .n_workers = n_workers,
         .front_fd = ROLE_FD_PEER,
         .monitor_fd = ROLE_FD_MONITOR,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "log.h"
 #include "quarantine.h"
@@ -127,7 +128,10 @@ int offer_init(struct offer *offer, const struct message_role_config *config, ui
     const struct backend_settings settings = {
         .deny_drivers = config->deny_drivers, .fault = config->fault, .workers = n_workers};
 
+    const long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
     memset(offer, 0, sizeof(*offer));
+    offer->n_cpus = n_cpus > 0 ? (uint32_t)n_cpus : 1;
     offer->reference.ops = &backend_cpu_ops;
     offer->reference.error = backend_cpu_ops.init(&settings, &offer->reference.instance);
     if (offer->reference.error < 0)
@@ -142,6 +146,7 @@ int offer_init(struct offer *offer, const struct message_role_config *config, ui
         for (uint32_t b = 0; b < offer->n_backends; b++) {
             offer->rows[a][b].info = algorithm_get(a);
             offer->rows[a][b].backend = &offer->backends[b];
+            measure_table_clear(&offer->rows[a][b].table);
             probe_row(offer, &offer->rows[a][b], config->quarantined);
         }
     }
@@ -215,12 +220,11 @@ bool offer_quarantine(struct offer_row *row)
 void offer_get_message(const struct offer *offer, struct message_engine_offer *ret)
 {
     memset(ret, 0, sizeof(*ret));
-    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++)
         for (uint32_t b = 0; b < offer->n_backends; b++)
-            ret->offer[a].lanes |= offer->rows[a][b].lanes;
-        if (ret->offer[a].lanes & MESSAGE_LANE_REQUEST)
-            ret->offer[a].request_min = offer->request_min;
-    }
+            if (offer->rows[a][b].lanes != 0)
+                ret->offer[a] = (struct message_offer){
+                    .lanes = offer->rows[a][b].lanes, .request_min = offer->rows[a][b].request_min};
 }
 
 struct offer_row *offer_find_row(struct offer *offer, uint32_t algorithm)

@@ -8,6 +8,7 @@
 #define CRYPTOD_DAEMON_OFFER_H
 
 #include "backend.h"
+#include "choice.h"
 #include "measure.h"
 #include "message.h"
 #include "statistics.h"
@@ -21,19 +22,27 @@ struct offer_backend {
     int error;
 };
 
+enum offer_measured {
+    OFFER_UNMEASURED,
+    OFFER_MEASURED,
+    OFFER_UNMEASURABLE,
+};
+
 struct offer_row {
     const struct algorithm_info *info;
     struct offer_backend *backend;
     struct backend_probe probe;
     bool wrong; // failed the self-test, or gave a wrong result in use
     struct verify_trust trust;
-    bool measured;
-    struct measure measure;
+    enum offer_measured measured;
+    int measure_error; // OFFER_UNMEASURABLE: why, a negative errno
+    struct measure_table table;
     struct statistics statistics;
     // Decided by offer_decide():
     enum message_state state;
-    uint32_t lanes; // MESSAGE_LANE_* bits
-    char text[128]; // why
+    uint32_t lanes;       // MESSAGE_LANE_* bits
+    uint32_t request_min; // bytes
+    char text[128];       // why
 };
 
 struct offer {
@@ -41,7 +50,7 @@ struct offer {
     struct offer_backend backends[OFFER_BACKENDS_MAX];
     struct offer_backend reference; // backend cpu, for comparisons
     struct offer_row rows[ALGORITHM_COUNT][OFFER_BACKENDS_MAX];
-    uint32_t request_min;
+    uint32_t n_cpus;
     int afalg_error;      // 0, or why AF_ALG cannot be used
     char afalg_text[128]; // its state in words
 };
@@ -56,8 +65,23 @@ void offer_fini(struct offer *offer);
 // more serves nothing.
 void offer_check_again(struct offer *offer);
 
-// Measures what has to be measured, and decides. May be called again with another configuration.
+// Decides, by the configuration and by what is measured so far. May be called again.
 void offer_decide(struct offer *offer, uint32_t offload, uint32_t request_min);
+
+// Whether a measurement could end with a lane for this row: it works, and is not what the session
+// does itself.
+bool offer_row_is_measurable(const struct offer_row *row);
+
+// What has been measured: a table; or error (negative), and the table that it had before stays, if
+// it had one. Nothing follows from it before offer_decide().
+void offer_put_table(struct offer_row *row, int error, const struct measure_table *table);
+
+// Takes over a row that was measured earlier, if it is of this machine's algorithm, backend and
+// driver. false: it is not, or is no sound row.
+bool offer_take_kept(struct offer *offer, const struct message_calibration *kept);
+
+// The row as a message; what was not measured is MESSAGE_NOT_MEASURED.
+void offer_get_calibration(const struct offer_row *row, struct message_calibration *ret);
 
 // A row that has lost its trust in use is quarantined from now on, with the reason in its text, and
 // the next offer_decide() does without it. true: it was not before.

@@ -3,12 +3,14 @@
 // numbers that decided. Must not know how something is measured.
 #include "offer.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "log.h"
 #include "role.h"
+
+#define BULK                6u    // index of 64 KiB
+#define REQUEST_MIN_DEFAULT 4096u // bytes, where nothing was measured and nothing configured
 
 #define SAY(row, ...) (void)snprintf((row)->text, sizeof((row)->text), __VA_ARGS__)
 
@@ -23,88 +25,96 @@ static uint32_t lanes_of(uint32_t makes)
            (makes & BACKEND_MAKES_KEYSTREAM ? MESSAGE_LANE_KEYSTREAM : 0);
 }
 
-static void grant(struct offer_row *row, uint32_t lanes)
+static void grant(struct offer_row *row, uint32_t lanes, uint32_t request_min)
 {
     row->state = MESSAGE_STATE_OFFERED;
     row->lanes = lanes;
+    row->request_min = request_min;
 }
 
 // ---------------------------------------------------------------- by measurement
 
-static void measure_row(struct offer *offer, struct offer_row *row)
+static unsigned mb_per_s(const struct offer_row *row, enum message_cost cost)
 {
-    int r;
+    const uint64_t took_ns = row->table.costs[cost].ns[BULK];
 
-    if (row->measured)
-        return;
-    r = measure_run(row->backend->ops, row->backend->instance, offer->reference.ops,
-                    offer->reference.instance, row->info->id, row->probe.makes, &row->measure);
-    row->measured = r == 0;
-    if (r < 0)
-        log_warning("%s by %s: cannot be measured: %s", row->info->name, row->backend->ops->name,
-                    strerror(-r));
+    return took_ns == MEASURE_NONE || took_ns == 0
+               ? 0
+               : (unsigned)(MESSAGE_SIZE_AT(BULK) * UINT64_C(1000) / took_ns);
 }
 
-static unsigned mb_per_s(uint64_t took_ns)
+static void say_figures(struct offer_row *row)
 {
-    if (took_ns == MEASURE_NONE)
-        return 0;
-    return (unsigned)(MEASURE_SIZE * UINT64_C(1000) / (took_ns > 0 ? took_ns : 1));
+    SAY(row, "MB/s: OpenSSL %u, requests %u, keystream %u made, %u taken",
+        mb_per_s(row, MESSAGE_COST_SOFTWARE), mb_per_s(row, MESSAGE_COST_REQUEST),
+        mb_per_s(row, MESSAGE_COST_KEYSTREAM), mb_per_s(row, MESSAGE_COST_TAKE));
 }
 
-// Whether any measurement could end with a lane: the CPU that asks is no faster in another thread.
-static bool is_worth_measuring(const struct offer_row *row)
+static struct choice choose(const struct offer *offer, const struct offer_row *row,
+                            uint32_t request_min)
 {
-    return row->backend->ops == &backend_afalg_ops ||
-           (row->probe.makes & BACKEND_MAKES_KEYSTREAM) != 0;
+    const struct choice_machine machine = {
+        .n_cpus = offer->n_cpus,
+        .hardware = row->probe.hardware,
+        .no_requests = row->backend->ops == &backend_cpu_ops,
+        .request_min = request_min,
+    };
+
+    return choice_make(&row->table, &machine);
 }
 
-static void decide_measured(struct offer *offer, struct offer_row *row)
+static void decide_measured(struct offer *offer, struct offer_row *row, uint32_t request_min)
 {
-    const long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    const struct measure *m = &row->measure;
-    uint32_t lanes = 0;
+    struct choice choice;
 
-    if (!is_worth_measuring(row)) {
+    if (!offer_row_is_measurable(row)) {
         SAY(row, "OpenSSL in the process is as fast");
-        return;
+    } else if (row->measured == OFFER_UNMEASURED) {
+        SAY(row, "being measured");
+    } else if (row->measured == OFFER_UNMEASURABLE) {
+        SAY(row, "could not be measured: %s",
+            row->measure_error == -ETIMEDOUT ? "too slow" : strerror(-row->measure_error));
+    } else {
+        say_figures(row);
+        choice = choose(offer, row, request_min);
+        if (choice.lanes != 0)
+            grant(row, choice.lanes, choice.request_min);
     }
-    measure_row(offer, row);
-    if (!row->measured) {
-        SAY(row, "could not be measured");
-        return;
-    }
-    if (measure_request_gains(m) && row->backend->ops == &backend_afalg_ops)
-        lanes |= MESSAGE_LANE_REQUEST;
-    if (measure_keystream_gains(m, n_cpus > 0 ? (uint32_t)n_cpus : 1, row->probe.hardware))
-        lanes |= MESSAGE_LANE_KEYSTREAM;
-    SAY(row, "MB/s: OpenSSL %u, requests %u, keystream %u made, %u taken", mb_per_s(m->software_ns),
-        mb_per_s(m->request_ns), mb_per_s(m->keystream_ns), mb_per_s(m->take_ns));
-    if (lanes != 0)
-        grant(row, lanes);
+}
+
+// Without a measurement.
+static void decide_always(struct offer *offer, struct offer_row *row, uint32_t request_min)
+{
+    const char *origin = row->probe.hardware ? "an engine of this machine" : "";
+    const struct choice choice = choose(offer, row, request_min);
+    const uint32_t lanes = lanes_of(row->probe.makes);
+
+    SAY(row, "%s", row->probe.text[0] != '\0' ? row->probe.text : origin);
+    if (request_min == 0)
+        request_min = choice.request_min != 0 ? choice.request_min : REQUEST_MIN_DEFAULT;
+    grant(row, lanes, (lanes & MESSAGE_LANE_REQUEST) != 0 ? request_min : 0);
 }
 
 // ---------------------------------------------------------------- for each row
 
-static void decide_working_row(struct offer *offer, struct offer_row *row, uint32_t offload)
+static void decide_working_row(struct offer *offer, struct offer_row *row, uint32_t offload,
+                               uint32_t request_min)
 {
     row->state = MESSAGE_STATE_DECLINED;
     if (offload == CONFIG_OFFLOAD_OFF) {
         SAY(row, "switched off (offload = off)");
     } else if (offload == CONFIG_OFFLOAD_ALWAYS) {
-        const char *origin = row->probe.hardware ? "an engine of this machine" : "";
-
-        SAY(row, "%s", row->probe.text[0] != '\0' ? row->probe.text : origin);
-        grant(row, lanes_of(row->probe.makes));
+        decide_always(offer, row, request_min);
     } else {
-        decide_measured(offer, row);
+        decide_measured(offer, row, request_min);
     }
 }
 
 static void decide_row(struct offer *offer, struct offer_row *row, const struct offer_row *serving,
-                       uint32_t offload)
+                       uint32_t offload, uint32_t request_min)
 {
     row->lanes = 0;
+    row->request_min = 0;
     if (!row_works(row)) {
         row->state = row->probe.denied ? MESSAGE_STATE_DENIED
                      : row->wrong      ? MESSAGE_STATE_QUARANTINED
@@ -115,20 +125,19 @@ static void decide_row(struct offer *offer, struct offer_row *row, const struct 
         row->state = MESSAGE_STATE_DECLINED;
         SAY(row, "backend %s serves it", serving->backend->ops->name);
     } else {
-        decide_working_row(offer, row, offload);
+        decide_working_row(offer, row, offload, request_min);
     }
 }
 
 void offer_decide(struct offer *offer, uint32_t offload, uint32_t request_min)
 {
-    offer->request_min = request_min;
     for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
         const struct offer_row *serving = NULL;
 
         for (uint32_t b = 0; b < offer->n_backends; b++) {
             struct offer_row *row = &offer->rows[a][b];
 
-            decide_row(offer, row, serving, offload);
+            decide_row(offer, row, serving, offload, request_min);
             if (row->lanes != 0)
                 serving = row;
         }

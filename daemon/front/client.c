@@ -166,3 +166,11 @@ void client_be_patient(struct client *client)
 {
     event_remove_timer(&client->read_event);
 }
+
+void client_be_impatient(struct client *client)
+{
+    const struct timeval silence = {.tv_sec = SILENCE_S};
+
+    if (client->channel == 0)
+        (void)event_add(&client->read_event, &silence); // it is pending: nothing can fail
+}

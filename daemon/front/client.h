@@ -52,6 +52,11 @@ struct client_pending {     // an ENGINE_OPEN without its answer
     uint32_t stream;
 };
 
+struct client_calibrate {  // zeroed: it has not asked
+    uint64_t serial;       // the client's
+    uint64_t relay_serial; // of ENGINE_CALIBRATE
+};
+
 struct client {
     LIST_ENTRY(client) link;
     struct front *front;
@@ -62,6 +67,7 @@ struct client {
     struct event read_event; // its timeout is the patience with a silent client that has no channel
     struct event write_event; // pending while rows of a report wait for room in the socket
     struct report_answer answer;
+    struct client_calibrate calibrate;
 
     uint32_t channel; // number; 0: none asked for
     uint32_t version; // agreed
@@ -104,5 +110,8 @@ int client_want_write(struct client *client, bool on);
 
 // A client that has a channel may be silent for ever; one without may not.
 void client_be_patient(struct client *client);
+
+// It has been waited with for another reason, which has gone.
+void client_be_impatient(struct client *client);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "calibrate.h"
 #include "hello.h"
 #include "packet.h"
 #include "client_stream.h"
@@ -24,6 +25,7 @@ static const struct {
     {MESSAGE_STREAM_OPEN, CLIENT_OPEN, client_stream_handle_open},
     {MESSAGE_STREAM_CLOSE, CLIENT_OPEN, client_stream_handle_close},
     {MESSAGE_STATUS, CLIENT_NEW | CLIENT_ASKED | CLIENT_OPEN, report_handle_status},
+    {MESSAGE_CALIBRATE, CLIENT_NEW | CLIENT_ASKED | CLIENT_OPEN, calibrate_handle},
 };
 
 static enum verdict dispatch_message(struct client *client, const struct message *m,

@@ -34,6 +34,7 @@ struct front {
     bool ready;
     int exit_status;
     uint32_t last_channel;
+    uint32_t n_calibrates; // ENGINE_CALIBRATEs without their END
     uint64_t channels_total;
     uint64_t streams_total;
     uint64_t refused_total;

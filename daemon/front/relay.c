@@ -4,7 +4,8 @@
 //
 // How long the queue can get when the engine stands still: each channel has at most SHM_STREAMS_MAX
 // unanswered ENGINE_OPENs, the CLOSEs of those and of as many open streams, one ADD and one REMOVE;
-// a new channel needs an answer of the engine first. So at most 100 items a channel.
+// a new channel needs an answer of the engine first. So at most 100 items a channel, and 64
+// ENGINE_CALIBRATEs.
 #include "relay.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "calibrate.h"
 #include "front.h"
 #include "hello.h"
 #include "log.h"
@@ -30,6 +32,7 @@ struct relay_item { // a message that waits; small, because many may
         struct message_channel_add channel_add;
         struct message_channel channel;
         struct message_engine_stream engine_stream;
+        struct message_calibrate calibrate;
     } u;
 };
 
@@ -65,6 +68,9 @@ static int item_send(const struct relay *relay, const struct relay_item *item)
     case MESSAGE_ENGINE_OPEN:
     case MESSAGE_ENGINE_CLOSE:
         m.u.engine_stream = item->u.engine_stream;
+        break;
+    case MESSAGE_ENGINE_CALIBRATE:
+        m.u.calibrate = item->u.calibrate;
         break;
     default: // ENGINE_STATUS has no fields
         break;
@@ -128,10 +134,17 @@ static const struct {
     enum message_type type;
     void (*handle)(struct front *front, const struct message *m);
 } handlers[] = {
-    {MESSAGE_CHANNEL_REPLY, hello_on_reply},        {MESSAGE_CHANNEL_FAULT, hello_on_fault},
-    {MESSAGE_ENGINE_REPLY, client_stream_on_reply}, {MESSAGE_ENGINE_OFFER, relay_on_offer},
-    {MESSAGE_ENGINE_SUMMARY, report_on_summary},    {MESSAGE_STATUS_ALGORITHM, report_on_algorithm},
-    {MESSAGE_ENGINE_CHANNEL, report_on_channel},    {MESSAGE_STATUS_END, report_on_end},
+    {MESSAGE_CHANNEL_REPLY, hello_on_reply},
+    {MESSAGE_CHANNEL_FAULT, hello_on_fault},
+    {MESSAGE_ENGINE_REPLY, client_stream_on_reply},
+    {MESSAGE_ENGINE_OFFER, relay_on_offer},
+    {MESSAGE_ENGINE_SUMMARY, report_on_summary},
+    {MESSAGE_STATUS_ALGORITHM, report_on_algorithm},
+    {MESSAGE_ENGINE_CHANNEL, report_on_channel},
+    {MESSAGE_STATUS_END, report_on_end},
+    {MESSAGE_CALIBRATION, calibrate_on_message},
+    {MESSAGE_CALIBRATION_END, calibrate_on_message},
+    {MESSAGE_CALIBRATION_PROGRESS, calibrate_on_message},
 };
 
 static void relay_dispatch(struct relay *relay, const struct message *m)
@@ -236,6 +249,20 @@ int relay_status(struct relay *relay, uint64_t *ret_serial)
         .type = MESSAGE_ENGINE_STATUS,
         .serial = ++relay->serial,
         .fds = {-1, -1},
+    };
+    int r = relay_put(relay, &item);
+    if (r == 0)
+        *ret_serial = item.serial;
+    return r;
+}
+
+int relay_calibrate(struct relay *relay, uint32_t measure, uint64_t *ret_serial)
+{
+    struct relay_item item = {
+        .type = MESSAGE_ENGINE_CALIBRATE,
+        .serial = ++relay->serial,
+        .fds = {-1, -1},
+        .u.calibrate = {.measure = measure},
     };
     int r = relay_put(relay, &item);
     if (r == 0)

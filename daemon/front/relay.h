@@ -44,6 +44,7 @@ int relay_channel_add(struct relay *relay, const struct message_channel_add *add
 int relay_stream_open(struct relay *relay, uint32_t channel, uint32_t stream, uint32_t algorithm,
                       uint64_t *ret_serial);
 int relay_status(struct relay *relay, uint64_t *ret_serial);
+int relay_calibrate(struct relay *relay, uint32_t measure, uint64_t *ret_serial);
 
 // Without an answer. A failure ends the front: the engine would keep what it must give up.
 void relay_channel_remove(struct relay *relay, uint32_t channel);

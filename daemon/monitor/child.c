@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "calibration_store.h"
 #include "log.h"
 #include "packet.h"
 #include "quarantine.h"
@@ -40,6 +41,7 @@ struct child {
     uint32_t pings; // due and not answered
     uint32_t ping_limit, start_limit;
     uint64_t ping_serial; // of the last ping
+    struct calibration_store *store;
     struct message_role_config config;
     char *quarantined; // the monitor's
     char why[CHILD_WHY_MAX];
@@ -141,7 +143,8 @@ static void child_take_message(struct child *child, const struct message *m)
             child_end(child, "sent what it must not send");
         break;
     default:
-        child_end(child, "sent what it must not send");
+        if (!child->store || calibration_store_take(child->store, m) < 0)
+            child_end(child, "sent what it must not send");
     }
 }
 
@@ -164,6 +167,20 @@ static void child_handle_readable(evutil_socket_t fd, short what, void *user)
             child_end(child, child->closed ? "closed its descriptor" : "sent what is no message");
         }
     }
+}
+
+// After the configuration, which says how many messages these are. In a new socket there is room.
+static void child_send_calibration(struct child *child)
+{
+    struct message m = {0};
+
+    for (uint32_t i = 0; i < child->config.calibrations; i++) {
+        calibration_store_get_message(child->store, i, &m);
+        int r = packet_send(child->fd, &m, NULL, 0);
+        if (r < 0)
+            log_warning("%s: calibration not sent: %s", spawn_role_name(child->role), strerror(-r));
+    }
+    child->config.calibrations = 0; // not when the configuration is sent again
 }
 
 static void child_send_config(struct child *child)
@@ -254,7 +271,10 @@ static int child_spawn(struct child *child, const struct child_settings *setting
     child->grace = evtimer_new(settings->base, child_handle_grace, child);
     if (child->readable == NULL || child->grace == NULL || event_add(child->readable, NULL) < 0)
         return -ENOMEM;
+    if (child->store)
+        child->config.calibrations = calibration_store_count_messages(child->store);
     child_send_config(child);
+    child_send_calibration(child);
     return 0;
 }
 
@@ -272,6 +292,7 @@ int child_start(enum config_role role, const struct child_settings *settings,
     child->fd = -1;
     child->ping_limit = settings->ping_limit;
     child->start_limit = settings->start_limit;
+    child->store = settings->store;
     child->config = *config;
     child->quarantined = settings->quarantined;
     r = child_spawn(child, settings);

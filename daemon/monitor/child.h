@@ -8,6 +8,7 @@
 
 #include "spawn.h"
 
+struct calibration_store;
 struct child;
 
 struct child_handlers {
@@ -25,10 +26,11 @@ struct child_settings {
     int listener_fd;   // -1: none
     char *quarantined; // the list for the engine (message_role_config); its findings are added
     uint32_t ping_limit;
-    uint32_t start_limit; // like ping_limit, but until it is ready
+    uint32_t start_limit;            // like ping_limit, but until it is ready
+    struct calibration_store *store; // what it may know and change of it; NULL: nothing
 };
 
-// Starts the role and sends it config. 0 or a negative errno.
+// Starts the role and sends it config, and what is in the store. 0 or a negative errno.
 int child_start(enum config_role role, const struct child_settings *settings,
                 const struct message_role_config *config, const struct child_handlers *handlers,
                 struct child **ret);

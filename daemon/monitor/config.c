@@ -17,6 +17,7 @@
 #include "log.h"
 
 #define CONFIG_DEFAULT_SOCKET      "/run/cryptod/cryptod.sock"
+#define CONFIG_DEFAULT_STATE       "/var/lib/cryptod"
 #define CONFIG_DEFAULT_FRONT_USER  "cryptod-front"
 #define CONFIG_DEFAULT_ENGINE_USER "cryptod-engine"
 #define CONFIG_DEFAULT_GROUP       "cryptod"
@@ -129,6 +130,7 @@ static void config_set_defaults(struct config *config)
 {
     *config = (struct config){
         .socket = CONFIG_DEFAULT_SOCKET,
+        .state_directory = CONFIG_DEFAULT_STATE,
         .n_gids = 1,
         .gids = {UINT32_MAX},
         .log_level = LOG_LEVEL_NOTICE,
@@ -136,7 +138,6 @@ static void config_set_defaults(struct config *config)
         .ping_limit = 5,
         .offload = CONFIG_OFFLOAD_AUTO,
         .bulk_threshold = 128 * 1024,
-        .request_min = 4096,
         .deadline_ms = 250,
         .spin_us = 10,
         .channels_max = 128,

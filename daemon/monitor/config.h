@@ -24,6 +24,7 @@ struct config_user {
 struct config {
     // [daemon]
     char socket[108]; // sockaddr_un.sun_path
+    char state_directory[108];
     struct config_user front_user, engine_user;
     uint32_t n_uids, n_gids; // gids[0] is the admin group, UINT32_MAX if there is none
     uint32_t uids[MESSAGE_IDS_MAX];
@@ -34,7 +35,7 @@ struct config {
     // [lanes]
     uint32_t offload; // enum config_offload
     uint32_t bulk_threshold;
-    uint32_t request_min;
+    uint32_t request_min; // 0: as measured
     uint32_t deadline_ms;
     uint32_t spin_us;
     uint32_t keystream_slots;

@@ -13,6 +13,7 @@
 // The ranges are documented in cryptod.conf(5).
 const struct config_key config_keys[] = {
     {"daemon", "socket", config_parse_socket, FIELD(socket), 0, 0, false},
+    {"daemon", "state_directory", config_parse_directory, FIELD(state_directory), 0, 0, false},
     {"daemon", "front_user", config_parse_user, FIELD(front_user), 0, 0, false},
     {"daemon", "engine_user", config_parse_user, FIELD(engine_user), 0, 0, false},
     {"daemon", "group", config_parse_group, FIELD(gids), 0, 0, false},
@@ -24,7 +25,8 @@ const struct config_key config_keys[] = {
     {"lanes", "offload", config_parse_offload, FIELD(offload), 0, 0, false},
     {"lanes", "bulk_threshold", config_parse_size, FIELD(bulk_threshold), 0, UINT64_C(1024) * MIB,
      false},
-    {"lanes", "request_min", config_parse_size, FIELD(request_min), 1, SHM_SLOT_SIZE, false},
+    {"lanes", "request_min", config_parse_size_or_auto, FIELD(request_min), 1, SHM_SLOT_SIZE,
+     false},
     {"lanes", "deadline_ms", config_parse_number, FIELD(deadline_ms), 1, 60000, false},
     {"lanes", "spin_us", config_parse_number, FIELD(spin_us), 0, 1000, false},
     {"lanes", "keystream_slots", config_parse_number, FIELD(keystream_slots), 1, SHM_SLOTS_MAX,

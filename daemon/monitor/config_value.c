@@ -75,6 +75,16 @@ int config_parse_size(const struct config_key *key, const char *value, struct co
     return 0;
 }
 
+// 0 stands for "auto".
+int config_parse_size_or_auto(const struct config_key *key, const char *value,
+                              struct config *config, char *ret_why)
+{
+    if (strcmp(value, "auto") != 0)
+        return config_parse_size(key, value, config, ret_why);
+    *(uint32_t *)config_field(key, config) = 0;
+    return 0;
+}
+
 int config_find_word(const struct config_word *words, const char *value, uint32_t *ret,
                      char *ret_why)
 {
@@ -137,19 +147,33 @@ int config_parse_verify(const struct config_key *key, const char *value, struct 
     return 0;
 }
 
-int config_parse_socket(const struct config_key *key, const char *value, struct config *config,
-                        char *ret_why)
+// An absolute path of what, into a field of n_field bytes.
+static int config_parse_path(const struct config_key *key, const char *value, const char *what,
+                             size_t n_field, struct config *config, char *ret_why)
 {
     size_t n = strlen(value);
 
-    if (value[0] != '/' || value[n - 1] == '/' || n >= sizeof(config->socket)) {
+    if (value[0] != '/' || value[n - 1] == '/' || n >= n_field) {
         snprintf(ret_why, CONFIG_WHY_MAX,
-                 "'%.120s' is not an absolute path of a file, of at most %zu bytes", value,
-                 sizeof(config->socket) - 1);
+                 "'%.120s' is not an absolute path of a %s, of at most %zu bytes", value, what,
+                 n_field - 1);
         return -EINVAL;
     }
     memcpy(config_field(key, config), value, n + 1);
     return 0;
+}
+
+int config_parse_socket(const struct config_key *key, const char *value, struct config *config,
+                        char *ret_why)
+{
+    return config_parse_path(key, value, "file", sizeof(config->socket), config, ret_why);
+}
+
+int config_parse_directory(const struct config_key *key, const char *value, struct config *config,
+                           char *ret_why)
+{
+    return config_parse_path(key, value, "directory", sizeof(config->state_directory), config,
+                             ret_why);
 }
 
 int config_parse_text(const struct config_key *key, const char *value, struct config *config,

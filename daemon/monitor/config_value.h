@@ -6,9 +6,9 @@
 #include "config_key.h"
 
 // Each as config_key.parse.
-config_parser config_parse_number, config_parse_power, config_parse_size, config_parse_log_level,
-    config_parse_offload, config_parse_socket, config_parse_text, config_parse_user,
-    config_parse_group, config_parse_verify;
+config_parser config_parse_number, config_parse_power, config_parse_size, config_parse_size_or_auto,
+    config_parse_log_level, config_parse_offload, config_parse_socket, config_parse_directory,
+    config_parse_text, config_parse_user, config_parse_group, config_parse_verify;
 // Lists: each adds to what it has.
 config_parser config_parse_users, config_parse_groups, config_parse_backends, config_parse_drivers;
 

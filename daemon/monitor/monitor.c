@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "calibration_store.h"
 #include "config.h"
 #include "listener.h"
 #include "log.h"
@@ -28,6 +29,7 @@ struct monitor {
     struct event_base *base;
     struct event *signal[MONITOR_SIGNALS];
     struct event *watchdog;
+    struct calibration_store *store;
     struct supervisor *supervisor;
 };
 
@@ -36,6 +38,8 @@ static void monitor_warn_unchanged(const struct config *old, const struct config
 {
     if (strcmp(old->socket, new->socket) != 0)
         log_warning("key 'socket' is taken over by a restart only");
+    if (strcmp(old->state_directory, new->state_directory) != 0)
+        log_warning("key 'state_directory' is taken over by a restart only");
     if (memcmp(&old->front_user, &new->front_user, sizeof(old->front_user)) != 0 ||
         memcmp(&old->engine_user, &new->engine_user, sizeof(old->engine_user)) != 0)
         log_warning("keys 'front_user' and 'engine_user' are taken over by a restart only");
@@ -122,6 +126,7 @@ static int monitor_add_events(struct monitor *m)
 static void monitor_fini(struct monitor *m)
 {
     supervisor_free(m->supervisor);
+    calibration_store_free(m->store);
     for (size_t i = 0; i < MONITOR_SIGNALS; i++)
         if (m->signal[i] != NULL)
             event_free(m->signal[i]);
@@ -155,9 +160,13 @@ static int monitor_init(struct monitor *m)
         r = spawn_open_program(&m->program_fd);
     if (r == 0)
         r = monitor_add_events(m);
+    if (r == 0)
+        r = calibration_store_new(m->config.state_directory, &m->store);
     if (r == 0) {
-        struct supervisor_settings settings = {
-            .base = m->base, .program_fd = m->program_fd, .listener_fd = m->listener.fd};
+        struct supervisor_settings settings = {.base = m->base,
+                                               .program_fd = m->program_fd,
+                                               .listener_fd = m->listener.fd,
+                                               .store = m->store};
         r = supervisor_new(&settings, &m->config, &m->supervisor);
     }
     if (r < 0)

@@ -20,7 +20,7 @@
 #include "timer.h"
 #include "turnaway.h"
 
-#define SUPERVISE_START_LIMIT_MS 60000 // an engine that measures slow hardware takes its time
+#define SUPERVISE_START_LIMIT_MS 60000 // an engine that tries slow hardware takes its time
 #define SUPERVISE_STOP_KILL_MS   1000
 #define SUPERVISE_STOP_LEAVE_MS  5000
 #define SUPERVISE_SUSPECT_MS     1000
@@ -213,6 +213,7 @@ static int supervise_start_child(struct supervisor *s, enum config_role role, in
         .quarantined = s->quarantined,
         .listener_fd = role == CONFIG_ROLE_FRONT ? s->settings.listener_fd : -1,
         .ping_limit = s->config.ping_limit,
+        .store = role == CONFIG_ROLE_ENGINE ? s->settings.store : NULL,
         .start_limit = SUPERVISE_START_LIMIT_MS / s->config.ping_interval_ms + s->config.ping_limit,
     };
     struct message_role_config config;
@@ -233,10 +234,9 @@ static int supervise_start_children(struct supervisor *s)
     for (enum config_role role = 0; r == 0 && role < SUPERVISE_ROLES; role++)
         if (supervise_has_role(s, role))
             r = supervise_start_child(s, role, pair[role]);
-    if (pair[0] >= 0)
-        close(pair[0]);
-    if (pair[1] >= 0)
-        close(pair[1]);
+    for (size_t i = 0; i < 2; i++)
+        if (pair[i] >= 0)
+            close(pair[i]);
     return r;
 }
 

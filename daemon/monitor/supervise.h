@@ -16,12 +16,14 @@
 
 #include "config.h"
 
+struct calibration_store;
 struct supervisor;
 
 struct supervisor_settings {
     struct event_base *base; // stays the caller's, as do both descriptors
     int program_fd;          // spawn_open_program()
     int listener_fd;
+    struct calibration_store *store; // the caller's
 };
 
 // Makes it and starts the roles. config is copied. 0 or a negative errno.

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -221,6 +222,16 @@ static long send_to_address(void)
     return sendto(0, "x", 1, MSG_DONTWAIT, &address, sizeof(address));
 }
 
+static long slow_down_others(void)
+{
+    return setpriority(PRIO_PROCESS, (id_t)getppid(), 19);
+}
+
+static long slow_down_user(void)
+{
+    return setpriority(PRIO_USER, 0, 19);
+}
+
 static int attack_run(const void *argument)
 {
     const struct attack *attack = argument;
@@ -245,6 +256,8 @@ Test(engine_policy, attacks_are_death)
         {"sendto an address", send_to_address},
         {"setsockopt(IPPROTO_TCP)", set_tcp_option},
         {"setsockopt(SO_BINDTODEVICE)", bind_to_device},
+        {"setpriority of another process", slow_down_others},
+        {"setpriority of a user", slow_down_user},
     };
 
     for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -47,6 +48,9 @@ static void *worker_run(void *argument)
     int *ret = argument;
 
     *ret = memory ? encrypt_run() : 1;
+    // As the thread that measures does; and it alone gets slower.
+    if (setpriority(PRIO_PROCESS, 0, 19) != 0)
+        *ret = 1;
     free(memory);
     return NULL;
 }

@@ -21,6 +21,7 @@ Test(config, defaults)
 
     config_rig_load(USERS, &c);
     cr_expect_str_eq(c.socket, "/run/cryptod/cryptod.sock");
+    cr_expect_str_eq(c.state_directory, "/var/lib/cryptod");
     cr_expect_eq(c.front_user.uid, 61990);
     cr_expect_eq(c.front_user.gid, 61990, "a number is its own group");
     cr_expect_eq(c.engine_user.uid, 61991);
@@ -31,7 +32,7 @@ Test(config, defaults)
     cr_expect_eq(c.ping_limit, 5);
     cr_expect_eq(c.offload, CONFIG_OFFLOAD_AUTO);
     cr_expect_eq(c.bulk_threshold, 131072);
-    cr_expect_eq(c.request_min, 4096);
+    cr_expect_eq(c.request_min, 0, "as measured");
     cr_expect_eq(c.deadline_ms, 250);
     cr_expect_eq(c.spin_us, 10);
     cr_expect_eq(CONFIG_BACKEND_AT(c.backends, 0), CONFIG_BACKEND_AFALG);
@@ -58,6 +59,7 @@ Test(config, every_key)
         "[daemon]\nsocket = /run/x.sock\nfront_user=1001\nengine_user: 1002\ngroup = 1003\n"
         "allow_users = 0 1004\t1005\nallow_groups = 1006\nlog_level = debug ; comment\n"
         "ping_interval_ms = 100\nping_limit = 3\n"
+        "state_directory = /var/x\n"
         "[lanes]\noffload = always\nbulk_threshold = 2M\nrequest_min = 1K\ndeadline_ms = 500\n"
         "spin_us = 0\n"
         "[engine]\nbackends = fault cpu\nworkers = 3\ndeny_drivers = cbc(aes-x)   mv-cbc-aes\n"
@@ -66,6 +68,7 @@ Test(config, every_key)
         "slots_per_channel = 8\n",
         &c);
     cr_expect_str_eq(c.socket, "/run/x.sock");
+    cr_expect_str_eq(c.state_directory, "/var/x");
     cr_expect_eq(c.front_user.uid, 1001);
     cr_expect_eq(c.engine_user.uid, 1002);
     cr_expect_eq(c.engine_user.gid, 1002);
@@ -109,7 +112,8 @@ Test(config, words)
     }
     config_rig_load(USERS "[lanes]\noffload = off\n", &c);
     cr_expect_eq(c.offload, CONFIG_OFFLOAD_OFF);
-    config_rig_load(USERS "[lanes]\noffload = auto\n", &c);
+    config_rig_load(USERS "[lanes]\noffload = auto\nrequest_min = auto\n", &c);
+    cr_expect_eq(c.request_min, 0);
     cr_expect_eq(c.offload, CONFIG_OFFLOAD_AUTO);
     config_rig_refuse(USERS "log_level = loud\n",
                       ":4: key 'log_level': 'loud' is not one of error warning notice info debug");
@@ -247,6 +251,21 @@ Test(config, unknown_and_repeated_names)
     config_rig_refuse(USERS "nonsense\n", ":4: neither '[section]' nor 'key = value'");
     config_rig_refuse("nonsense\n[foo]\n", ":1: neither '[section]' nor 'key = value'");
     config_rig_refuse("[foo]\nnonsense\n", ":1: section [foo]: unknown");
+}
+
+Test(config, state_directory)
+{
+    static const char *const bad[] = {"", "var/x", "/", "/var/x/"};
+    char text[256], expected[256];
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(text, sizeof(text), USERS "state_directory = %s\n", bad[i]);
+        snprintf(expected, sizeof(expected),
+                 ":4: key 'state_directory': '%s' is not an absolute path of a directory, of at "
+                 "most 107 bytes",
+                 bad[i]);
+        config_rig_refuse(text, expected);
+    }
 }
 
 Test(config, socket_path)

@@ -72,20 +72,114 @@ Test(offer, offers_nothing_when_switched_off)
     offer_fini(&offer);
 }
 
-Test(offer, does_not_believe_that_openssl_beats_openssl)
+// What software takes for n bytes, and times that for the lanes, in percent.
+static struct measure_table make_table(unsigned request, unsigned keystream, unsigned take)
 {
-    setup(CONFIG_BACKEND_CPU | CONFIG_BACKEND_FAULT, "error_after=0", CONFIG_OFFLOAD_AUTO);
-    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
-        // The backend that only fails is not measured to the end.
-        cr_expect_eq(offer.rows[a][0].lanes, 0);
-        cr_expect_eq(offer.rows[a][0].state, MESSAGE_STATE_DECLINED);
-        cr_expect_not(offer.rows[a][0].measured);
-        // Nobody measures requests to another thread of the same CPU.
-        cr_expect_eq(offer.rows[a][1].lanes & MESSAGE_LANE_REQUEST, 0);
-        if (offer.rows[a][1].lanes == 0)
-            cr_expect_eq(offer.rows[a][1].state, MESSAGE_STATE_DECLINED);
+    struct measure_table table;
+
+    measure_table_clear(&table);
+    for (uint32_t i = 0; i < MESSAGE_SIZES; i++) {
+        const unsigned percent[MESSAGE_COST_COUNT] = {100, request, keystream, take};
+
+        for (enum message_cost cost = 0; cost < MESSAGE_COST_COUNT; cost++)
+            table.costs[cost].ns[i] = table.costs[cost].cpu_ns[i] =
+                (uint64_t)MESSAGE_SIZE_AT(i) * percent[cost];
     }
-    cr_expect_str_eq(offer.rows[0][1].text, "OpenSSL in the process is as fast");
+    return table;
+}
+
+Test(offer, offers_nothing_before_it_is_measured)
+{
+    setup(CONFIG_BACKEND_CPU | CONFIG_BACKEND_FAULT, "delay_ms=0", CONFIG_OFFLOAD_AUTO);
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++)
+        for (uint32_t b = 0; b < 2; b++) {
+            const struct offer_row *row = &offer.rows[a][b];
+
+            cr_expect_eq(row->lanes, 0);
+            cr_expect_eq(row->state, MESSAGE_STATE_DECLINED);
+            cr_expect_str_eq(row->text, offer_row_is_measurable(row)
+                                            ? "being measured"
+                                            : "OpenSSL in the process is as fast");
+        }
+    // Requests to OpenSSL in another thread are not worth a measurement, keystream from it is.
+    cr_expect_not(offer_row_is_measurable(&offer.rows[ALGORITHM_AES_128_CBC][1]));
+    cr_expect(offer_row_is_measurable(&offer.rows[ALGORITHM_AES_128_CTR][1]));
+    cr_expect(offer_row_is_measurable(&offer.rows[ALGORITHM_AES_128_CBC][0]));
+    offer_fini(&offer);
+}
+
+Test(offer, offers_what_gains)
+{
+    const struct measure_table fast = make_table(50, 50, 10), slow = make_table(200, 300, 90);
+    struct message_engine_offer message;
+
+    setup(CONFIG_BACKEND_CPU | CONFIG_BACKEND_FAULT, "delay_ms=0", CONFIG_OFFLOAD_AUTO);
+    offer.n_cpus = 2;
+    offer_put_table(&offer.rows[ALGORITHM_AES_128_CTR][0], 0, &fast);
+    offer_put_table(&offer.rows[ALGORITHM_AES_128_CBC][0], 0, &slow);
+    offer_put_table(&offer.rows[ALGORITHM_AES_256_CTR][1], 0, &fast);
+    offer_put_table(&offer.rows[ALGORITHM_AES_192_CTR][0], -EIO, NULL);
+    offer_decide(&offer, CONFIG_OFFLOAD_AUTO, 0);
+    offer_get_message(&offer, &message);
+    cr_expect_eq(message.offer[ALGORITHM_AES_128_CTR].lanes,
+                 MESSAGE_LANE_REQUEST | MESSAGE_LANE_KEYSTREAM);
+    cr_expect_eq(message.offer[ALGORITHM_AES_128_CTR].request_min, CHOICE_REQUEST_MIN);
+    cr_expect_str_eq(offer.rows[ALGORITHM_AES_128_CTR][0].text,
+                     "MB/s: OpenSSL 10, requests 20, keystream 20 made, 100 taken");
+    cr_expect_str_eq(offer.rows[ALGORITHM_AES_128_CTR][1].text, "backend fault serves it");
+    cr_expect_eq(message.offer[ALGORITHM_AES_128_CBC].lanes, 0);
+    cr_expect_eq(message.offer[ALGORITHM_AES_256_CTR].lanes, MESSAGE_LANE_KEYSTREAM,
+                 "requests to OpenSSL never gain");
+    cr_expect_eq(message.offer[ALGORITHM_AES_256_CTR].request_min, 0);
+    cr_expect_str_eq(offer.rows[ALGORITHM_AES_192_CTR][0].text,
+                     "could not be measured: Input/output error");
+    // A size in the configuration is a floor; without measurement it is the size.
+    offer_decide(&offer, CONFIG_OFFLOAD_AUTO, 8192);
+    cr_expect_eq(offer.rows[ALGORITHM_AES_128_CTR][0].request_min, 8192);
+    offer_decide(&offer, CONFIG_OFFLOAD_ALWAYS, 100);
+    cr_expect_eq(offer.rows[ALGORITHM_AES_128_CTR][0].request_min, 100);
+    cr_expect_eq(offer.rows[ALGORITHM_AES_128_CBC][0].request_min, 100);
+    offer_decide(&offer, CONFIG_OFFLOAD_ALWAYS, 0);
+    cr_expect_eq(offer.rows[ALGORITHM_AES_128_CTR][0].request_min, CHOICE_REQUEST_MIN);
+    cr_expect_eq(offer.rows[ALGORITHM_AES_128_CBC][0].request_min, 4096);
+    // A later failure to measure does not forget what is known.
+    offer_put_table(&offer.rows[ALGORITHM_AES_128_CTR][0], -EIO, NULL);
+    offer_decide(&offer, CONFIG_OFFLOAD_AUTO, 0);
+    cr_expect_eq(offer.rows[ALGORITHM_AES_128_CTR][0].state, MESSAGE_STATE_OFFERED);
+    offer_fini(&offer);
+}
+
+Test(offer, takes_over_what_was_kept_of_the_same_driver)
+{
+    const struct measure_table fast = make_table(50, 50, 10);
+    struct message_calibration kept, other;
+
+    setup(CONFIG_BACKEND_FAULT, "delay_ms=0", CONFIG_OFFLOAD_AUTO);
+    offer_put_table(&offer.rows[ALGORITHM_AES_128_CTR][0], 0, &fast);
+    offer_get_calibration(&offer.rows[ALGORITHM_AES_128_CTR][0], &kept);
+    cr_expect_eq(kept.algorithm, ALGORITHM_AES_128_CTR);
+    cr_expect_str_eq(kept.backend, "fault");
+    cr_expect_str_eq(kept.driver, "fault-on-order");
+    offer_fini(&offer);
+    setup(CONFIG_BACKEND_FAULT, "delay_ms=0", CONFIG_OFFLOAD_AUTO);
+    other = kept;
+    strcpy(other.driver, "fault-on-another");
+    cr_expect_not(offer_take_kept(&offer, &other));
+    other = kept;
+    strcpy(other.backend, "afalg");
+    cr_expect_not(offer_take_kept(&offer, &other));
+    other = kept;
+    other.algorithm = ALGORITHM_COUNT;
+    cr_expect_not(offer_take_kept(&offer, &other));
+    cr_expect_eq(offer.rows[ALGORITHM_AES_128_CTR][0].measured, OFFER_UNMEASURED);
+    cr_expect(offer_take_kept(&offer, &kept));
+    cr_expect_eq(memcmp(&offer.rows[ALGORITHM_AES_128_CTR][0].table, &fast, sizeof(fast)), 0);
+    offer_decide(&offer, CONFIG_OFFLOAD_AUTO, 0);
+    cr_expect_eq(offer.rows[ALGORITHM_AES_128_CTR][0].state, MESSAGE_STATE_OFFERED);
+    offer_fini(&offer);
+    setup(CONFIG_BACKEND_FAULT, "bad spec", CONFIG_OFFLOAD_AUTO);
+    strcpy(kept.driver, "");
+    cr_expect_not(offer_take_kept(&offer, &kept), "it does not work any more");
     offer_fini(&offer);
 }
 
@@ -143,78 +237,4 @@ Test(offer, says_in_words_how_af_alg_is)
     cr_expect_eq(offer.afalg_error, -EOPNOTSUPP);
     cr_expect_str_eq(offer.afalg_text, "backend afalg is not configured");
     offer_fini(&offer);
-}
-
-// ---------------------------------------------------------------- measuring
-
-static struct backend *start(const struct backend_ops *ops, const char *fault)
-{
-    const struct backend_settings settings = {.workers = 1, .fault = fault};
-    struct backend *backend = NULL;
-
-    cr_assert_eq(ops->init(&settings, &backend), 0);
-    return backend;
-}
-
-Test(offer, measures)
-{
-    struct backend *cpu = start(&backend_cpu_ops, NULL);
-    struct backend *slow = start(&backend_fault_ops, "delay_ms=5");
-    struct backend *broken = start(&backend_fault_ops, "error_after=2");
-    struct measure measure = {0};
-
-    cr_assert_eq(measure_run(&backend_fault_ops, slow, &backend_cpu_ops, cpu, ALGORITHM_AES_128_CTR,
-                             BACKEND_MAKES_REQUESTS | BACKEND_MAKES_KEYSTREAM, &measure),
-                 0);
-    cr_expect_geq(measure.request_ns, 5000000);
-    cr_expect_geq(measure.keystream_ns, 5000000);
-    cr_expect_lt(measure.keystream_cpu_ns, measure.keystream_ns, "a delay is no work");
-    cr_expect_gt(measure.software_ns, 0);
-    cr_expect_gt(measure.take_ns, 0);
-    cr_expect_lt(measure.take_ns, MEASURE_NONE);
-    cr_expect_not(measure_request_gains(&measure));
-    cr_assert_eq(measure_run(&backend_cpu_ops, cpu, &backend_cpu_ops, cpu, ALGORITHM_AES_128_CBC,
-                             BACKEND_MAKES_REQUESTS, &measure),
-                 0);
-    cr_expect_eq(measure.keystream_ns, MEASURE_NONE);
-    cr_expect_not(measure_keystream_gains(&measure, 8, true));
-    cr_expect_eq(measure_run(&backend_fault_ops, broken, &backend_cpu_ops, cpu,
-                             ALGORITHM_AES_128_CBC, BACKEND_MAKES_REQUESTS, &measure),
-                 -EIO);
-    backend_fault_ops.fini(slow);
-    backend_fault_ops.fini(broken);
-    backend_cpu_ops.fini(cpu);
-}
-
-Test(offer, judges_requests)
-{
-    struct measure measure = {.request_ns = 899, .software_ns = 1000};
-
-    cr_expect(measure_request_gains(&measure));
-    measure.request_ns = 901;
-    cr_expect_not(measure_request_gains(&measure));
-    measure.request_ns = MEASURE_NONE;
-    cr_expect_not(measure_request_gains(&measure));
-}
-
-Test(offer, judges_keystream)
-{
-    struct measure measure = {
-        .software_ns = 1000, .keystream_ns = 1000, .keystream_cpu_ns = 1000, .take_ns = 500};
-
-    cr_expect(measure_keystream_gains(&measure, 2, false));
-    cr_expect_not(measure_keystream_gains(&measure, 1, false), "no other CPU");
-    measure.take_ns = 501;
-    cr_expect_not(measure_keystream_gains(&measure, 2, false), "twice the work for less than half");
-    measure.take_ns = 100;
-    measure.keystream_ns = 1101;
-    cr_expect_not(measure_keystream_gains(&measure, 2, false), "it would be waited for");
-    // An engine's work costs this machine no CPU time but its requests.
-    measure.keystream_cpu_ns = 200;
-    cr_expect(measure_keystream_gains(&measure, 1, true));
-    measure.keystream_cpu_ns = 850;
-    cr_expect_not(measure_keystream_gains(&measure, 1, true));
-    cr_expect(measure_keystream_gains(&measure, 2, true));
-    measure.keystream_ns = 2000;
-    cr_expect_not(measure_keystream_gains(&measure, 2, true), "too slow to wait for");
 }
