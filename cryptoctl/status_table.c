@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <libsmartcols.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "table.h"
 
