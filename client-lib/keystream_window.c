@@ -130,6 +130,28 @@ struct keystream_place keystream_end(const struct session *session, uint32_t ind
                                     .position = piece->start.position + piece->n_bytes};
 }
 
+// A window is refilled by quarters: seldom enough that the engine, if it sleeps, is not woken for
+// each piece, and early enough that it need not sleep while it is the slower one.
+static uint32_t window_step(const struct keystream_window *window)
+{
+    return window->size >= 4 ? window->size / 4u : 1;
+}
+
+// Waits for the first piece, and if it is not there yet then for some more: so a session that is
+// faster than the engine sleeps once for all of them. (No spin: a piece takes longer.)
+static int window_wait(struct session *session, uint32_t index)
+{
+    const struct keystream_window *window = &session->keystream.windows[index];
+    uint32_t slot = window_slot(window, 0), n = window_step(window);
+
+    if (ring_is_done(session, slot))
+        return 0;
+    int r = ring_wait(session, window_slot(window, (n < window->n ? n : window->n) - 1), 0);
+    if (r == 0 || (r == -ETIMEDOUT && ring_is_done(session, slot)))
+        r = ring_wait(session, slot, 0);
+    return r;
+}
+
 int keystream_await(struct session *session, uint32_t index)
 {
     uint32_t slot = window_slot(&session->keystream.windows[index], 0);
@@ -137,7 +159,7 @@ int keystream_await(struct session *session, uint32_t index)
 
     if (piece->is_claimed)
         return 0;
-    int r = ring_wait(session, slot, 0); // a piece takes longer than a spin may
+    int r = window_wait(session, index);
     if (r < 0)
         return r;
     if (ring_result(session, slot) != 0)
@@ -175,13 +197,6 @@ size_t keystream_use(struct session *session, uint32_t index, uint8_t *out, cons
     if (piece->n_passed == piece->n_bytes)
         window_pop(session, window);
     return n_done;
-}
-
-// A window is refilled by quarters: seldom enough that the engine, if it sleeps, is not woken for
-// each piece, and early enough that it need not sleep while it is the slower one.
-static uint32_t window_step(const struct keystream_window *window)
-{
-    return window->size >= 4 ? window->size / 4u : 1;
 }
 
 static bool window_is_last_in_use(const struct keystream_table *table,

@@ -91,7 +91,7 @@ static int ring_sleep(const struct session *session, uint32_t slot)
     uint64_t until_ms = 0;
 
     for (;;) {
-        shm_wait_begin(&header->client_waits);
+        shm_wait_begin_slot(&header->client_waits, slot);
         if (ring_is_done(session, slot)) {
             shm_wait_end(&header->client_waits);
             return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The status for people: three lines and two tables (libsmartcols). Piped to a file or a filter a
-// table is as wide as it needs; on a terminal notes are cut, and nothing else.
+// The status for people: three lines and two tables (libsmartcols). Nothing is cut:
+// what does not fit a terminal's line goes on in the next.
 #include "status.h"
 
 #include <errno.h>
@@ -9,6 +9,33 @@
 #include <stdio.h>
 
 #include "table.h"
+
+// What is said of rows: often the same of many. A row has its number, and the texts follow the
+// table in full width.
+struct notes {
+    const char **texts; // room for one a row
+    size_t n;
+};
+
+static const char *note_number(struct notes *notes, const char *text, char *buffer, size_t n_buffer)
+{
+    size_t i = 0;
+
+    if (text[0] == '\0')
+        return "-";
+    while (i < notes->n && strcmp(notes->texts[i], text) != 0)
+        i++;
+    if (i == notes->n)
+        notes->texts[notes->n++] = text;
+    snprintf(buffer, n_buffer, "%zu", i + 1);
+    return buffer;
+}
+
+static void notes_print(const struct notes *notes)
+{
+    for (size_t i = 0; i < notes->n; i++)
+        printf("%s%4zu  %s\n", i == 0 ? "\nNOTE\n" : "", i + 1, notes->texts[i]);
+}
 
 static int print_algorithms(const struct cryptod_status *status)
 {
@@ -23,16 +50,18 @@ static int print_algorithms(const struct cryptod_status *status)
         {"LANES", 0},
         {"VERIFIED", SCOLS_FL_RIGHT},
         {"WRONG", SCOLS_FL_RIGHT},
-        {"NOTE", SCOLS_FL_TRUNC},
+        {"NOTE", SCOLS_FL_RIGHT},
     };
     struct libscols_table *table = table_new(columns, sizeof columns / sizeof columns[0]);
     if (table == NULL)
         return -ENOMEM;
-    int r = 0;
+    struct notes notes = {.texts = calloc(status->n_algorithms, sizeof *notes.texts)};
+    int r = notes.texts ? 0 : -ENOMEM;
     for (size_t i = 0; r == 0 && i < status->n_algorithms; i++) {
         const struct cryptod_status_algorithm *row = &status->algorithms[i];
         char lanes[64], operations[CRYPTOCTL_TEXT_LEN], errors[CRYPTOCTL_TEXT_LEN];
         char bytes[CRYPTOCTL_TEXT_LEN], verified[CRYPTOCTL_TEXT_LEN], wrong[CRYPTOCTL_TEXT_LEN];
+        char note[CRYPTOCTL_TEXT_LEN];
         snprintf(operations, sizeof operations, "%" PRIu64, row->operations);
         snprintf(errors, sizeof errors, "%" PRIu64, row->errors);
         snprintf(verified, sizeof verified, "%" PRIu64, row->verified);
@@ -48,11 +77,15 @@ static int print_algorithms(const struct cryptod_status *status)
             status_lanes_text(row->lanes, lanes, sizeof lanes),
             verified,
             wrong,
-            row->text,
+            note_number(&notes, row->text, note, sizeof note),
         };
         r = table_add(table, cells, sizeof cells / sizeof cells[0]);
     }
-    return table_print(table, r);
+    r = table_print(table, r);
+    if (r == 0)
+        notes_print(&notes);
+    free(notes.texts);
+    return r;
 }
 
 static int print_channels(const struct cryptod_status *status)

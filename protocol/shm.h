@@ -27,7 +27,8 @@
 // more for work; the other side, after it has published work, exchanges that word with 0 and rings
 // the bell (one byte) if it was 1. Both touch the word with read-modify-write operations alone:
 // these have one order, so either the publisher sees the 1, or the sleeper, coming later, sees the
-// work. A busy pair makes no system call. (No futex: a private futex on shared memory loses
+// work. A busy pair makes no system call. A client says which slot it sleeps for, so that what is
+// done before that does not wake it. (No futex: a private futex on shared memory loses
 // wake-ups, and sshd's filter has opinions.)
 #ifndef CRYPTOD_PROTOCOL_SHM_H
 #define CRYPTOD_PROTOCOL_SHM_H
@@ -53,6 +54,9 @@
 
 #define SHM_SLOTS_REQUEST 4u // slots of the request lane, allocated by the client
 
+#define SHM_WAITS_ANY        1u
+#define SHM_WAITS_SLOT(slot) ((slot) + 2u)
+
 #define SHM_CLAIM_NOBODY 0u
 #define SHM_CLAIM_CLIENT 1u
 #define SHM_CLAIM_ENGINE 2u
@@ -67,7 +71,8 @@ struct shm_header {
     uint8_t pad1[60];
     _Atomic uint32_t engine_waits; // engine: 1 = ring the bell after submitting
     uint8_t pad2[60];
-    _Atomic uint32_t client_waits; // client: 1 = ring the bell after completing
+    _Atomic uint32_t client_waits; // client: 1 = ring the bell after completing anything, 2 and
+                                   // more: after completing slot client_waits - 2
     uint8_t pad3[60];
     _Atomic uint64_t software_bytes; // client: for the statistics only
     _Atomic uint64_t fallbacks;      // client: times it left a lane because of trouble
@@ -193,7 +198,13 @@ static inline bool shm_claim(struct shm_done *done, uint32_t claim)
 // Either side, before it sleeps: announces it. Look for work again after this, then sleep.
 static inline void shm_wait_begin(_Atomic uint32_t *waits)
 {
-    (void)atomic_exchange_explicit(waits, 1, memory_order_acq_rel);
+    (void)atomic_exchange_explicit(waits, SHM_WAITS_ANY, memory_order_acq_rel);
+}
+
+// The client, the same, if it is to be woken for one slot alone.
+static inline void shm_wait_begin_slot(_Atomic uint32_t *waits, uint32_t slot)
+{
+    (void)atomic_exchange_explicit(waits, SHM_WAITS_SLOT(slot), memory_order_acq_rel);
 }
 
 // Either side, when it found work before it slept, or woke for another reason. Not a plain store:
@@ -208,6 +219,14 @@ static inline void shm_wait_end(_Atomic uint32_t *waits)
 static inline bool shm_must_ring(_Atomic uint32_t *waits)
 {
     return atomic_exchange_explicit(waits, 0, memory_order_acq_rel) != 0;
+}
+
+// The engine, after it completed a slot: the same.
+static inline bool shm_must_ring_slot(_Atomic uint32_t *waits, uint32_t slot)
+{
+    uint32_t value = atomic_fetch_or_explicit(waits, 0, memory_order_acq_rel); // see above
+
+    return (value == SHM_WAITS_ANY || value == SHM_WAITS_SLOT(slot)) && shm_must_ring(waits);
 }
 
 #endif

@@ -191,7 +191,7 @@ static void fake_complete(struct fake_daemon *fake, struct fake_client *client, 
     }
     done->result = order == FAKE_REFUSE ? -EIO : 0;
     atomic_store(&done->sequence, order == FAKE_GARBAGE ? sequence : sequence + 1);
-    if (shm_must_ring(&shm_header(&client->map)->client_waits))
+    if (shm_must_ring_slot(&shm_header(&client->map)->client_waits, request.slot))
         (void)!write(client->bell, "", 1);
 }
 

@@ -12,6 +12,7 @@ start_daemon() {
     cat >"$work/cryptod.conf" <<END
 [daemon]
 socket = $CRYPTOD_SOCKET
+state_directory = $work/state
 front_user = $(role_user cryptod-front 61990)
 engine_user = $(role_user cryptod-engine 61991)
 END

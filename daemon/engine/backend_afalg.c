@@ -256,25 +256,18 @@ static int afalg_crypt(struct backend_key *key, bool encrypt,
     return r;
 }
 
-static void prepare_keystream(const struct backend_key *key, const uint8_t *iv, uint8_t *out,
-                              size_t n_bytes)
-{
-    if (key->info->n_iv == 0)
-        ecb_counter_fill(iv, out, n_bytes);
-    else
-        memset(out, 0, n_bytes);
-}
-
 // ECB has no IV, so a driver gets none unless it lists one; but some refuse requests without one,
 // and others one that they list.
 static int try_keystream(struct backend_key *key, const uint8_t *iv, uint8_t *out, size_t n_bytes)
 {
     static const uint8_t nothing[ALGORITHM_IV_LEN_MAX];
+    static uint8_t zeroes[AFALG_REQUEST_MAX]; // never written: one page of memory, always in cache
     const bool has_iv = atomic_load_explicit(&key->ecb_has_iv, memory_order_relaxed);
     int r;
 
     if (key->info->n_iv > 0)
-        return try_once(key, true, iv, out, out, n_bytes);
+        return try_once(key, true, iv, out, zeroes, n_bytes);
+    ecb_counter_fill(iv, out, n_bytes);
     r = try_once(key, true, has_iv ? nothing : NULL, out, out, n_bytes);
     if (r == -EINVAL)
         atomic_store_explicit(&key->ecb_has_iv, !has_iv, memory_order_relaxed);
@@ -291,10 +284,8 @@ static int afalg_keystream(struct backend_key *key, const uint8_t iv[ALGORITHM_I
         return -EOPNOTSUPP;
     if (n_bytes == 0 || n_bytes > AFALG_REQUEST_MAX)
         return -EMSGSIZE;
-    for (int i = 0; i < 2 && r < 0; i++) {
-        prepare_keystream(key, iv, out, n_bytes);
+    for (int i = 0; i < 2 && r < 0; i++)
         r = try_keystream(key, iv, out, n_bytes);
-    }
     return r;
 }
 

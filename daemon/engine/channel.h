@@ -84,9 +84,13 @@ int channel_answer_bell(struct channel *channel);
 
 // ---------------------------------------------------------------- requests (any worker)
 
-// Whether somebody waits for an item: for every request of the request lane, and for keystream only
-// if the client has used up what it had.
-bool channel_is_pressing(const struct fair_item *item);
+// How much an item is needed just now.
+enum channel_need {
+    CHANNEL_NEED_LATER, // keystream ahead of need
+    CHANNEL_NEED_SOON,  // keystream, and the client has used up what it had
+    CHANNEL_NEED_NOW,   // the request lane: the client waits, or does what comes next meanwhile
+};
+enum channel_need channel_need(const struct fair_item *item);
 
 // Does the work of an item that channel_collect() pushed, writes the completion, rings if the
 // client waits. The item must not be touched afterwards. verifier: the worker's; NULL: nothing is

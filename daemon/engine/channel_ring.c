@@ -188,7 +188,7 @@ static void complete(const struct channel *channel, uint32_t slot, uint32_t sequ
     done->result = result;
     atomic_store_explicit(&done->sequence, sequence + 1, memory_order_release);
     // A full bell rings already, and a client that is gone needs none.
-    if (shm_must_ring(&shm_header(&channel->map)->client_waits))
+    if (shm_must_ring_slot(&shm_header(&channel->map)->client_waits, slot))
         (void)send(channel->bell, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -237,13 +237,15 @@ static void release_request(struct request *request)
     key_unref(key);
 }
 
-bool channel_is_pressing(const struct fair_item *item)
+enum channel_need channel_need(const struct fair_item *item)
 {
     const struct request *request = (const struct request *)(const void *)item;
+    _Atomic uint32_t *waits = &shm_header(&request->channel->map)->client_waits;
 
-    return request->operation != SHM_OP_KEYSTREAM ||
-           atomic_load_explicit(&shm_header(&request->channel->map)->client_waits,
-                                memory_order_relaxed) != 0;
+    if (request->operation != SHM_OP_KEYSTREAM)
+        return CHANNEL_NEED_NOW;
+    return atomic_load_explicit(waits, memory_order_relaxed) != 0 ? CHANNEL_NEED_SOON
+                                                                  : CHANNEL_NEED_LATER;
 }
 
 // The same for keystream, which may lie there for long: whether it can be trusted is asked under

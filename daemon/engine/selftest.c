@@ -144,6 +144,7 @@ static const uint32_t pieces[] = {32,    32, 65536,
 #define N_PIECES   (sizeof(pieces) / sizeof(pieces[0]))
 #define N_FIRST    2u // of them are too short for ChaCha20
 #define N_PIECES_B (32u + 32u + 65536u + 16448u + 64u + 65472u)
+_Static_assert(N_PIECES_B <= SELFTEST_STRETCH_MAX, "room");
 
 // The IV of the piece after this one, which is at `ciphertext`.
 static void next_iv(const struct algorithm_info *info, const uint8_t *ciphertext, uint32_t n_bytes,

@@ -6,7 +6,8 @@
 
 #include "selftest.h"
 
-#define SELFTEST_REQUEST_MAX 65536u // bytes, the largest request
+#define SELFTEST_REQUEST_MAX 65536u           // bytes, the largest request
+#define SELFTEST_STRETCH_MAX ((size_t)196608) // bytes, of requests that follow each other
 #define SELFTEST_OFFSET_MAX  63u
 
 struct selftest_key {

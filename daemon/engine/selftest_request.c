@@ -8,15 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE    4096u // the data slots are aligned to it
-#define STRETCH (3u * SELFTEST_REQUEST_MAX)
-#define MARGIN  16u   // bytes before and after an output that must stay as they are
-#define MARK    0xa5u // is not likely to be right at each place
+#define PAGE   ((size_t)4096) // the data slots are aligned to it
+#define MARGIN 16u            // bytes before and after an output that must stay as they are
+#define MARK   0xa5u          // is not likely to be right at each place
 
 int selftest_allocate(struct selftest *test)
 {
-    test->plain = aligned_alloc(PAGE, STRETCH);
-    test->cipher = aligned_alloc(PAGE, STRETCH);
+    test->plain = aligned_alloc(PAGE, SELFTEST_STRETCH_MAX);
+    test->cipher = aligned_alloc(PAGE, SELFTEST_STRETCH_MAX);
     for (int i = 0; i < 2; i++)
         test->work[i] = aligned_alloc(PAGE, SELFTEST_REQUEST_MAX + 2 * PAGE);
     return test->plain && test->cipher && test->work[0] && test->work[1] ? 0 : -ENOMEM;

@@ -14,10 +14,9 @@
 #define SPIN_LOOKS       32 // looks at the rings between two at the clock
 #define SPIN_SKIP_MAX    63 // sleeps without spinning, after spinning has not helped for long
 #define RUNS_UNHEARD_MAX 4
-#define BACKLOG_FOR_TWO                                                                            \
-    12 // items of work ahead of need; fewer are not worth another CPU's attention
-#define LOOP_FOR_EVENT (EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
-#define LOOP_FOR_LOOK  (EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY)
+#define BACKLOG_FOR_TWO  12
+#define LOOP_FOR_EVENT   (EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
+#define LOOP_FOR_LOOK    (EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY)
 
 // ---------------------------------------------------------------- seats
 
@@ -181,6 +180,16 @@ static void worker_wake_another(struct worker *worker)
     }
 }
 
+// For requests always: one worker prepares while an engine has another one's. With keystream ahead
+// of need a second worker takes a CPU from the session and its peer: only if somebody waits for it,
+// or much is left to do, and never the only CPU.
+static bool worker_needs_help(const struct worker *worker, enum channel_need need, uint32_t n_left)
+{
+    if (need == CHANNEL_NEED_NOW)
+        return true;
+    return !worker->pool->has_one_cpu && (need == CHANNEL_NEED_SOON || n_left >= BACKLOG_FOR_TWO);
+}
+
 static bool worker_run_one(struct worker *worker)
 {
     uint32_t n_left;
@@ -188,7 +197,7 @@ static bool worker_run_one(struct worker *worker)
 
     if (!item)
         return false;
-    if (n_left >= BACKLOG_FOR_TWO || (n_left > 0 && channel_is_pressing(item)))
+    if (n_left > 0 && worker_needs_help(worker, channel_need(item), n_left))
         worker_wake_another(worker);
     channel_run(item, worker->verifier);
     return true;
@@ -291,8 +300,7 @@ void *worker_main(void *arg)
         if (worker_run_one(worker)) {
             // What waits may be of one uid alone, and a lone client that is always quick to come
             // back keeps the worker from ever sleeping: the bells of others must be heard.
-            n_unheard++;
-            if (fair_queue_count(pool->queue) == 0 && n_unheard < RUNS_UNHEARD_MAX)
+            if (++n_unheard < RUNS_UNHEARD_MAX)
                 continue;
             event_base_loop(worker->base, LOOP_FOR_LOOK);
             n_unheard = 0;

@@ -39,6 +39,7 @@ struct worker {
 struct worker_pool {
     struct worker_settings settings;
     struct fair_queue *queue;
+    bool has_one_cpu;
     _Atomic bool stop;
     _Atomic uint64_t idle; // a bit for each worker that sleeps or is about to
     struct worker workers[];

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "channel.h"
 #include "worker_impl.h"
@@ -61,6 +62,7 @@ int worker_pool_new(const struct worker_settings *settings, struct worker_pool *
     if (!pool)
         return -ENOMEM;
     pool->settings = *settings;
+    pool->has_one_cpu = sysconf(_SC_NPROCESSORS_ONLN) == 1;
     r = fair_queue_new(&pool->queue);
     for (uint32_t i = 0; r == 0 && i < settings->n_workers; i++)
         r = worker_init(&pool->workers[i], pool, i);

@@ -3,6 +3,7 @@
 #include "engine_rig.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -100,6 +101,42 @@ Test(engine_life, takes_a_new_configuration)
     cr_expect_eq(engine_client_open_stream(&client, 1, ALGORITHM_AES_128_CBC, key),
                  MESSAGE_REASON_ALGORITHM);
     expect_works(&client); // what is open stays open
+    engine_client_close(&client);
+    engine_rig_stop(&rig);
+}
+
+// The first wrong result: front is told that the algorithm is not offered any more, the monitor
+// what to tell the next engine, and what the client got was right.
+Test(engine_life, tells_front_and_monitor_of_a_quarantine)
+{
+    struct message_role_config config = engine_rig_config();
+    struct engine_client client;
+    int fds[MESSAGE_FDS_MAX];
+    struct message m;
+
+    config.backends = CONFIG_BACKEND_FAULT;
+    config.verify = 1;
+    strcpy(config.fault, "wrong_after=1");
+    strcpy(config.quarantined, "fault-on-order aes-256-cbc other-driver aes-128-cbc");
+    engine_rig_start(&rig, &config);
+    cr_expect_eq(rig.offer.offer[ALGORITHM_AES_128_CBC].lanes, MESSAGE_LANE_REQUEST);
+    cr_expect_eq(rig.offer.offer[ALGORITHM_AES_256_CBC].lanes, 0, "an earlier engine's finding");
+    open_client(&client, 1);
+    expect_works(&client);
+    expect_works(&client);
+    engine_rig_receive(&rig, &m);
+    cr_assert_eq(m.type, MESSAGE_ENGINE_OFFER);
+    cr_expect_eq(m.u.engine_offer.offer[ALGORITHM_AES_128_CBC].lanes, 0);
+    cr_expect_eq(m.u.engine_offer.offer[ALGORITHM_AES_192_CBC].lanes, MESSAGE_LANE_REQUEST);
+    cr_assert_eq(packet_recv(rig.monitor, MESSAGE_ROLE_TO_MONITOR, &m, fds), 0);
+    cr_assert_eq(m.type, MESSAGE_QUARANTINE);
+    cr_expect_eq(m.u.quarantine.algorithm, ALGORITHM_AES_128_CBC);
+    cr_expect_str_eq(m.u.quarantine.driver, "fault-on-order");
+    struct shm_request request = make_request(&client);
+    engine_client_submit(&client, &request);
+    cr_expect_eq(engine_client_wait(&client, request.sequence), -EKEYREVOKED);
+    cr_expect_eq(engine_client_open_stream(&client, 1, ALGORITHM_AES_128_CBC, key),
+                 MESSAGE_REASON_ALGORITHM);
     engine_client_close(&client);
     engine_rig_stop(&rig);
 }

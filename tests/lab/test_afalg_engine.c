@@ -17,7 +17,7 @@ TestSuite(afalg_engine, .timeout = 200);
 static struct engine_rig rig;
 static uint8_t key[ALGORITHM_KEY_MAX];
 
-static void start(const char *deny)
+static void start_comparing(const char *deny, uint32_t verify)
 {
     struct message_role_config config = engine_rig_config();
     struct reference_random random = {.state = 5};
@@ -29,7 +29,13 @@ static void start(const char *deny)
     reference_random_fill(&random, key, sizeof(key));
     config.backends = CONFIG_BACKEND_AFALG | CONFIG_BACKEND_CPU;
     strcpy(config.deny_drivers, deny);
+    config.verify = verify;
     engine_rig_start(&rig, &config);
+}
+
+static void start(const char *deny)
+{
+    start_comparing(deny, 0);
 }
 
 // Of the rows of a status, those of backend afalg.
@@ -47,6 +53,32 @@ static void get_rows(struct message_status_algorithm ret[ALGORITHM_COUNT],
         else if (m.type == MESSAGE_ENGINE_SUMMARY)
             *ret_summary = m.u.engine_summary;
     } while (m.type != MESSAGE_STATUS_END);
+}
+
+// Every result, in the sandbox: the kernel's driver and OpenSSL agree.
+Test(afalg_engine, compares_results_in_use)
+{
+    struct message_status_algorithm rows[ALGORITHM_COUNT];
+    struct message_engine_summary summary;
+    struct engine_client client;
+
+    start_comparing("", 1);
+    cr_assert_eq(engine_client_open(&client, &rig, 1, 4, 16), MESSAGE_OK);
+    for (uint32_t a = 0; a <= ALGORITHM_DES_EDE3_CBC; a++) {
+        cr_assert_eq(engine_client_open_stream(&client, a, a, key), MESSAGE_OK);
+        for (uint32_t i = 1; i <= 5; i++) {
+            engine_client_expect_right(&client, a, a, key, true, i * 12800);
+            engine_client_expect_right(&client, a, a, key, false, i * 12800);
+        }
+    }
+    get_rows(rows, &summary);
+    for (uint32_t a = 0; a <= ALGORITHM_DES_EDE3_CBC; a++) {
+        cr_expect_eq(rows[a].state, MESSAGE_STATE_OFFERED, "%s", rows[a].text);
+        cr_expect_eq(rows[a].verified, 10);
+        cr_expect_eq(rows[a].mismatches, 0);
+    }
+    engine_client_close(&client);
+    engine_rig_stop(&rig);
 }
 
 Test(afalg_engine, serves_every_algorithm_from_its_sandbox)

@@ -24,7 +24,7 @@ struct fake_handle {
 };
 
 // The next definition, which is the library's.
-#define REAL(name) ((__typeof__(&name))real(#name))
+#define REAL(name) ((__typeof__(&(name)))real(#name))
 
 static void *real(const char *name)
 {

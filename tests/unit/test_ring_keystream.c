@@ -58,7 +58,7 @@ static void run(struct ring_client *client, const struct shm_request *request, i
     cr_assert_eq(shm_done(&client->map, request->slot)->result, result);
 }
 
-Test(ring_keystream, presses_only_if_the_client_waits)
+Test(ring_keystream, is_needed_soon_if_the_client_waits)
 {
     struct ring_client client;
     struct fair_item *item;
@@ -68,9 +68,9 @@ Test(ring_keystream, presses_only_if_the_client_waits)
     ring_client_submit(&client, &request);
     cr_assert_eq(channel_collect(client.channel), 1);
     item = pop();
-    cr_expect_not(channel_is_pressing(item));
-    shm_wait_begin(&shm_header(&client.map)->client_waits);
-    cr_expect(channel_is_pressing(item));
+    cr_expect_eq(channel_need(item), CHANNEL_NEED_LATER);
+    shm_wait_begin_slot(&shm_header(&client.map)->client_waits, KEY_SLOT + 1);
+    cr_expect_eq(channel_need(item), CHANNEL_NEED_SOON);
     shm_wait_end(&shm_header(&client.map)->client_waits);
     channel_run(item, NULL);
 
@@ -78,7 +78,7 @@ Test(ring_keystream, presses_only_if_the_client_waits)
     ring_client_submit(&client, &request);
     cr_assert_eq(channel_collect(client.channel), 1);
     item = pop();
-    cr_expect(channel_is_pressing(item));
+    cr_expect_eq(channel_need(item), CHANNEL_NEED_NOW);
     channel_run(item, NULL);
     teardown(&client);
 }
