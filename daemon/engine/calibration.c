@@ -198,14 +198,17 @@ bool calibration_finish(struct calibration *calibration)
 
 bool calibration_stop(struct calibration *calibration, uint32_t timeout_ms)
 {
-    const uint64_t end_ns = measure_now_ns() + timeout_ms * NS_PER_MS;
-    const struct timespec end = {.tv_sec = (time_t)(end_ns / NS_PER_SEC),
-                                 .tv_nsec = (long)(end_ns % NS_PER_SEC)};
+    struct timespec end;
+    uint64_t ns;
 
     if (!calibration->has_thread)
         return true;
     calibration->cancelled = true;
-    if (pthread_clockjoin_np(calibration->thread, NULL, CLOCK_MONOTONIC, &end) != 0)
+    clock_gettime(CLOCK_REALTIME, &end);
+    ns = (uint64_t)end.tv_nsec + timeout_ms * NS_PER_MS;
+    end.tv_sec += (time_t)(ns / NS_PER_SEC);
+    end.tv_nsec = (long)(ns % NS_PER_SEC);
+    if (pthread_timedjoin_np(calibration->thread, NULL, &end) != 0)
         return false;
     calibration->has_thread = false;
     calibration->cancelled = false;
