@@ -26,5 +26,6 @@ void cryptod_counters_get(struct cryptod_counters *ret)
         .keystream_bytes = counters_read(&counters_process.keystream_bytes),
         .fallbacks = counters_read(&counters_process.fallbacks),
         .timeouts = counters_read(&counters_process.timeouts),
+        .lane_changes = counters_read(&counters_process.lane_changes),
     };
 }

@@ -83,8 +83,9 @@ struct cryptod_counters {
     uint64_t request_operations;
     uint64_t request_bytes;
     uint64_t keystream_bytes;
-    uint64_t fallbacks; // times that trouble sent a stream back to software
-    uint64_t timeouts;  // deadlines that passed
+    uint64_t fallbacks;    // times that trouble sent a stream back to software
+    uint64_t timeouts;     // deadlines that passed
+    uint64_t lane_changes; // times that a stream left a lane because this CPU was faster
 };
 void cryptod_counters_get(struct cryptod_counters *ret);
 
@@ -163,6 +164,7 @@ struct cryptod_status_channel {
     uint64_t bytes;
     uint64_t software_bytes;
     uint64_t fallbacks;
+    uint64_t lane_changes; // times that a stream left a lane because its own CPU was faster
 };
 
 struct cryptod_status {

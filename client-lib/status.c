@@ -82,6 +82,7 @@ static int status_add_channel(struct status *status, const struct message_status
         .bytes = row->bytes,
         .software_bytes = row->software_bytes,
         .fallbacks = row->fallbacks,
+        .lane_changes = row->lane_changes,
     };
     return 0;
 }

@@ -52,6 +52,7 @@ static struct json_object *channel_object(const struct cryptod_status_channel *r
     add_number(object, "bytes", row->bytes);
     add_number(object, "software_bytes", row->software_bytes);
     add_number(object, "fallbacks", row->fallbacks);
+    add_number(object, "lane_changes", row->lane_changes);
     return object;
 }
 

@@ -96,6 +96,7 @@ static int print_channels(const struct cryptod_status *status)
         {"SESSION", SCOLS_FL_RIGHT}, {"PID", SCOLS_FL_RIGHT},      {"UID", SCOLS_FL_RIGHT},
         {"STREAMS", SCOLS_FL_RIGHT}, {"AGE", SCOLS_FL_RIGHT},      {"OPERATIONS", SCOLS_FL_RIGHT},
         {"BYTES", SCOLS_FL_RIGHT},   {"SOFTWARE", SCOLS_FL_RIGHT}, {"FALLBACKS", SCOLS_FL_RIGHT},
+        {"LEFT", SCOLS_FL_RIGHT},
     };
     struct libscols_table *table = table_new(columns, sizeof columns / sizeof columns[0]);
     if (table == NULL)
@@ -103,10 +104,10 @@ static int print_channels(const struct cryptod_status *status)
     int r = 0;
     for (size_t i = 0; r == 0 && i < status->n_channel_rows; i++) {
         const struct cryptod_status_channel *row = &status->channel_rows[i];
-        const uint64_t numbers[] = {row->channel, row->pid,        row->uid,
-                                    row->streams, row->operations, row->fallbacks};
-        char texts[6][CRYPTOCTL_TEXT_LEN];
-        for (size_t k = 0; k < 6; k++)
+        const uint64_t numbers[] = {row->channel,    row->pid,       row->uid,         row->streams,
+                                    row->operations, row->fallbacks, row->lane_changes};
+        char texts[7][CRYPTOCTL_TEXT_LEN];
+        for (size_t k = 0; k < 7; k++)
             snprintf(texts[k], sizeof texts[k], "%" PRIu64, numbers[k]);
         char age[CRYPTOCTL_TEXT_LEN], bytes[CRYPTOCTL_TEXT_LEN], software[CRYPTOCTL_TEXT_LEN];
         const char *cells[] = {
@@ -119,6 +120,7 @@ static int print_channels(const struct cryptod_status *status)
             text_bytes(row->bytes, bytes),
             text_bytes(row->software_bytes, software),
             texts[5],
+            texts[6],
         };
         r = table_add(table, cells, sizeof cells / sizeof cells[0]);
     }

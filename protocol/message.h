@@ -195,6 +195,7 @@ struct message_status_channel { // only to uid 0 and the admin group
     uint64_t bytes;
     uint64_t software_bytes; // as the client reports it
     uint64_t fallbacks;      // as the client reports it
+    uint64_t lane_changes;   // as the client reports it
 };
 
 struct message_status_end {
@@ -240,6 +241,7 @@ struct message_engine_channel {
     uint64_t bytes;
     uint64_t software_bytes;
     uint64_t fallbacks;
+    uint64_t lane_changes;
 };
 
 #define MESSAGE_IDS_MAX 16u

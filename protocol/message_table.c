@@ -98,7 +98,7 @@ static const struct message_field status_channel[] = {
     FIELD(status_channel, pid),       FIELD(status_channel, streams),
     FIELD(status_channel, age_s),     FIELD(status_channel, operations),
     FIELD(status_channel, bytes),     FIELD(status_channel, software_bytes),
-    FIELD(status_channel, fallbacks),
+    FIELD(status_channel, fallbacks), FIELD(status_channel, lane_changes),
 };
 
 static const struct message_field status_end[] = {
@@ -162,6 +162,7 @@ static const struct message_field engine_channel[] = {
     FIELD(engine_channel, channel),        FIELD(engine_channel, streams),
     FIELD(engine_channel, operations),     FIELD(engine_channel, bytes),
     FIELD(engine_channel, software_bytes), FIELD(engine_channel, fallbacks),
+    FIELD(engine_channel, lane_changes),
 };
 
 static const struct message_field role_config[] = {
@@ -230,7 +231,7 @@ static const struct message_row table[] = {
     ROW(STATUS,           status,             20, 0, C_F),
     ROW(STATUS_SUMMARY,   status_summary,    344, 0, F_C),
     ROW(STATUS_ALGORITHM, status_algorithm,  280, 0, F_C | E_F),
-    ROW(STATUS_CHANNEL,   status_channel,     72, 0, F_C),
+    ROW(STATUS_CHANNEL,   status_channel,     80, 0, F_C),
     ROW(STATUS_END,       status_end,         20, 0, F_C | E_F),
     ROW(CALIBRATE,        calibrate,          20, 0, C_F),
     ROW(CALIBRATION_PROGRESS, calibration_progress, 24, 0, F_C | E_F),
@@ -246,7 +247,7 @@ static const struct message_row table[] = {
     ROW(ENGINE_OFFER,     engine_offer,       80, 0, E_F),
     ROW(ENGINE_STATUS,    empty,              20, 0, F_E),
     ROW(ENGINE_SUMMARY,   engine_summary,    160, 0, E_F),
-    ROW(ENGINE_CHANNEL,   engine_channel,     56, 0, E_F),
+    ROW(ENGINE_CHANNEL,   engine_channel,     64, 0, E_F),
     ROW(ENGINE_CALIBRATE, calibrate,          20, 0, F_E),
     ROW(ROLE_CONFIG,      role_config,      2160, 0, M_R),
     ROW(ROLE_READY,       empty,              20, 0, R_M),

@@ -189,5 +189,6 @@ void channel_report(struct channel *channel, struct message_engine_channel *ret)
         .bytes = statistics_get(&channel->statistics.bytes),
         .software_bytes = statistics_get(&header->software_bytes),
         .fallbacks = statistics_get(&header->fallbacks),
+        .lane_changes = statistics_get(&header->lane_changes),
     };
 }

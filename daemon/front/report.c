@@ -88,6 +88,7 @@ static void channel_fill(const struct client *client, int64_t now_s,
         .bytes = client->usage.bytes,
         .software_bytes = client->usage.software_bytes,
         .fallbacks = client->usage.fallbacks,
+        .lane_changes = client->usage.lane_changes,
     };
 }
 

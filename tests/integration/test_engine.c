@@ -250,6 +250,7 @@ Test(engine, reports_its_status)
     engine_client_expect_right(&client, 1, ALGORITHM_DES_EDE3_CBC, key, true, 800);
     atomic_store(&shm_header(&client.map)->software_bytes, 123456789012);
     atomic_store(&shm_header(&client.map)->fallbacks, 5);
+    atomic_store(&shm_header(&client.map)->lane_changes, 6);
     get_status(&status);
     cr_expect_eq(status.summary.channels, 2);
     cr_expect_eq(status.summary.streams, 3);
@@ -281,6 +282,7 @@ Test(engine, reports_its_status)
     cr_expect_eq(busy->bytes, 3 * 4096 + 800);
     cr_expect_eq(busy->software_bytes, 123456789012);
     cr_expect_eq(busy->fallbacks, 5);
+    cr_expect_eq(busy->lane_changes, 6);
     engine_client_close(&client);
     engine_client_close(&idle);
     engine_rig_stop(&rig);

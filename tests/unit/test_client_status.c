@@ -98,6 +98,7 @@ static void say_channel(int control, uint64_t serial, uint32_t channel)
                             .bytes = 7,
                             .software_bytes = 8,
                             .fallbacks = 9,
+                            .lane_changes = 10,
                         }};
 
     say(control, serial, m);
@@ -164,6 +165,7 @@ Test(client_status, all_of_it)
         cr_assert_eq(row->bytes, 7);
         cr_assert_eq(row->software_bytes, 8);
         cr_assert_eq(row->fallbacks, 9);
+        cr_assert_eq(row->lane_changes, 10);
     }
     cryptod_status_free(status);
     cryptod_status_free(NULL);

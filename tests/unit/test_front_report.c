@@ -40,7 +40,8 @@ Test(front_report, rows_in_order)
                              .operations = 11,
                              .bytes = 12,
                              .software_bytes = 13,
-                             .fallbacks = 14},
+                             .fallbacks = 14,
+                             .lane_changes = 15},
     };
 
     front_rig_status(&rig, client, 77);
@@ -73,6 +74,7 @@ Test(front_report, rows_in_order)
     cr_assert_eq(m.u.status_channel.bytes, 12);
     cr_assert_eq(m.u.status_channel.software_bytes, 13);
     cr_assert_eq(m.u.status_channel.fallbacks, 14);
+    cr_assert_eq(m.u.status_channel.lane_changes, 15);
     front_rig_expect_client(client, MESSAGE_STATUS_END, &m);
     cr_assert_eq(m.u.status_end.reason, MESSAGE_OK);
     front_rig_expect_nothing(client);
