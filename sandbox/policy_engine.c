@@ -70,6 +70,7 @@ static const struct policy_rule rules[] = {
     {"nanosleep", POLICY_ALLOW, 0, {{0}}, "the same with an old C library"},
     {"restart_syscall", POLICY_ALLOW, 0, {{0}}, "a delay that was stopped and continued"},
 
+    {"sched_yield", POLICY_ALLOW, 0, {{0}}, "work ahead of need gives way to sessions"},
     {"setpriority", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(0, PRIO_PROCESS), POLICY_ARG_EQUAL(1, 0)}, "the thread that measures gives way to the others"},
 
     {"sendto", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(4, 0)}, "rings a bell without waiting; to no address"},

@@ -141,8 +141,8 @@ one_side() {
 # of each pair.
 paired_transfers() {
     local name=$1 n side sides
-    timed_transfer provider "$2" "$3" 8 # warm-up, not counted
-    timed_transfer stock "$2" "$3" 8
+    timed_transfer provider "$2" "$3" "$4" # warm-up, not counted: the first large transfer is slow on either side
+    timed_transfer stock "$2" "$3" "$4"
     for ((n = 1; n <= $5; n++)); do
         sides=(provider stock)
         [ $((n % 2)) -eq 1 ] || sides=(stock provider)

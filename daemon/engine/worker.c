@@ -5,6 +5,7 @@
 #include "worker.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -197,8 +198,12 @@ static bool worker_run_one(struct worker *worker)
 
     if (!item)
         return false;
-    if (n_left > 0 && worker_needs_help(worker, channel_need(item), n_left))
+    const enum channel_need need = channel_need(item);
+    if (n_left > 0 && worker_needs_help(worker, need, n_left))
         worker_wake_another(worker);
+    // A session or its peer may wait for this CPU: it goes first.
+    if (need == CHANNEL_NEED_LATER && !worker->pool->has_one_cpu)
+        sched_yield();
     channel_run(item, worker->verifier);
     return true;
 }
