@@ -20,6 +20,7 @@ struct request {
     const struct verify_trust *rests_on; // of keystream that was not compared; else NULL
     _Atomic bool busy;                   // waits or runs
     bool allocated; // a keystream slot with pages; whoever made it busy, else the collector
+    uint32_t tended; // sequence + 1 when it was last looked at for idleness; the collector's
 };
 
 struct stream {
@@ -41,7 +42,6 @@ struct channel {
     const char *fault; // written before dead
     struct statistics statistics;
     uint32_t taken;  // requests collected, modulo 2^32; the collecting worker's
-    uint32_t tended; // `taken` when it was last looked at for idleness; the same worker's
     _Atomic uint32_t n_allocated; // keystream slots with pages
     pthread_mutex_t mutex;        // the streams
     uint32_t n_open;

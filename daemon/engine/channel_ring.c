@@ -321,25 +321,27 @@ bool channel_holds_keystream(const struct channel *channel)
     return atomic_load_explicit(&channel->n_allocated, memory_order_relaxed) > 0;
 }
 
-// Idle, or made by whom nobody trusts any more.
-static bool is_to_be_taken(struct channel *channel, uint32_t slot, bool idle)
+// Filled before the last look already, or made by whom nobody trusts any more.
+static bool is_to_be_taken(struct channel *channel, uint32_t slot, bool any_pending)
 {
-    const struct request *request = &channel->requests[slot];
-    bool taken;
+    struct request *request = &channel->requests[slot];
+    bool taken = false;
 
     pthread_mutex_lock(&channel->mutex);
-    taken = !atomic_load_explicit(&request->busy, memory_order_acquire) && request->allocated &&
-            (idle || (request->rests_on && verify_is_lost(request->rests_on)));
+    if (!atomic_load_explicit(&request->busy, memory_order_acquire) && request->allocated) {
+        taken = (request->tended == request->sequence + 1 && !any_pending) ||
+                (request->rests_on && verify_is_lost(request->rests_on));
+        request->tended = request->sequence + 1;
+    }
     pthread_mutex_unlock(&channel->mutex);
     return taken;
 }
 
 void channel_tend(struct channel *channel)
 {
-    const bool idle = channel->tended == channel->taken && count_pending(channel) == 0;
+    const bool any_pending = count_pending(channel) != 0; // perhaps for one of these slots
 
-    channel->tended = channel->taken;
     for (uint32_t slot = SHM_SLOTS_REQUEST; slot < channel->map.n_slots; slot++)
-        if (is_to_be_taken(channel, slot, idle))
+        if (is_to_be_taken(channel, slot, any_pending))
             take_back(channel, slot);
 }

@@ -203,6 +203,24 @@ Test(ring_keystream, takes_idle_memory_back_but_not_what_is_used)
     teardown(&client);
 }
 
+Test(ring_keystream, takes_memory_of_an_idle_stream_beside_a_busy_one)
+{
+    struct ring_client client;
+
+    setup(&client, ALGORITHM_AES_128_CTR);
+    struct shm_request idle = make(&client, KEY_SLOT, SHM_SLOT_SIZE);
+    run(&client, &idle, 0);
+    const blkcnt_t one = blocks_of(&client);
+    for (int i = 0; i < 3; i++) {
+        struct shm_request busy = make(&client, KEY_SLOT + 1, SHM_SLOT_SIZE);
+        run(&client, &busy, 0);
+        channel_tend(client.channel);
+        cr_expect_eq(blocks_of(&client), i == 0 ? one + SHM_SLOT_SIZE / 512 : one);
+        expect_keystream(&client, ALGORITHM_AES_128_CTR, &busy);
+    }
+    teardown(&client);
+}
+
 Test(ring_keystream, counts_in_blocks_of_128_bits)
 {
     static const uint8_t all[16] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
