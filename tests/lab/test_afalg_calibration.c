@@ -68,6 +68,16 @@ static size_t count_measured(void)
     return n;
 }
 
+// Without AES instructions the kernel's ciphers may win, and then OpenSSL on other CPUs is second.
+static const char *expected_text(const struct message_calibration *row)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        if (strcmp(row->backend, "cpu") == 0 && strcmp(rows[i].backend, "afalg") == 0 &&
+            rows[i].algorithm == row->algorithm && rows[i].lanes != 0)
+            return "backend afalg serves it";
+    return "MB/s: ";
+}
+
 // All of them in the time that there is for a start: none is "too slow", unless the machine has
 // other things to do.
 Test(afalg_calibration, all_rows_are_measured_in_their_time)
@@ -87,8 +97,8 @@ Test(afalg_calibration, all_rows_are_measured_in_their_time)
         const bool is_afalg = strcmp(row->backend, "afalg") == 0;
 
         n_afalg += is_afalg;
-        cr_expect_eq(strncmp(row->text, "MB/s: ", 6), 0, "%u %s: %s", row->algorithm, row->backend,
-                     row->text);
+        cr_expect_eq(strncmp(row->text, expected_text(row), strlen(expected_text(row))), 0,
+                     "%u %s: %s", row->algorithm, row->backend, row->text);
         cr_expect_gt(row->wake_ns, 0);
         cr_expect_neq(row->costs[MESSAGE_COST_SOFTWARE].ns[BULK], MESSAGE_NOT_MEASURED);
         if (is_afalg)
