@@ -19,7 +19,7 @@ struct request {
     uint8_t iv[ALGORITHM_IV_LEN_MAX];
     const struct verify_trust *rests_on; // of keystream that was not compared; else NULL
     _Atomic bool busy;                   // waits or runs
-    bool allocated; // a keystream slot with pages; whoever made it busy, else the collector
+    bool allocated;  // a keystream slot with pages; whoever made it busy, else the collector
     uint32_t tended; // sequence + 1 when it was last looked at for idleness; the collector's
 };
 
@@ -41,7 +41,7 @@ struct channel {
     struct fair_user *user;
     const char *fault; // written before dead
     struct statistics statistics;
-    uint32_t taken;  // requests collected, modulo 2^32; the collecting worker's
+    uint32_t taken;               // requests collected, modulo 2^32; the collecting worker's
     _Atomic uint32_t n_allocated; // keystream slots with pages
     pthread_mutex_t mutex;        // the streams
     uint32_t n_open;

@@ -10,8 +10,8 @@
 //                         when workers meet
 //     afalg               sendmsg, read
 //     fault               clock_nanosleep
-//   worker, between       sched_yield; write and read of its eventfd; clock_gettime without a vdso, to spin
-//   thread start and end  clone, set_robust_list, rseq, mmap, mprotect, prctl(PR_SET_NAME),
+//   worker, between       sched_yield; write and read of its eventfd; clock_gettime without a vdso,
+//   to spin thread start and end  clone, set_robust_list, rseq, mmap, mprotect, prctl(PR_SET_NAME),
 //                         rt_sigprocmask, rt_sigaction (the C library's, at the first thread),
 //                         sched_getaffinity, madvise, munmap, futex, exit
 //   calibration           as a worker; read and write (its own bell), setpriority, clock_gettime
