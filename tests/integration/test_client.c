@@ -126,8 +126,10 @@ Test(client, costs_nothing_lasting)
         cryptod_close();
         cr_assert_eq(client_count_descriptors(getpid()), n_before);
     }
+    // Not more than before; it may be fewer, if the client that had waited for the start was
+    // counted.
     for (int i = 0;
-         client_count_descriptors(engine) != n_engine || client_count_descriptors(front) != n_front;
+         client_count_descriptors(engine) > n_engine || client_count_descriptors(front) > n_front;
          i++) {
         cr_assert_lt(i, 1000, "descriptors stay in the daemon");
         usleep(10000);
