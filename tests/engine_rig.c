@@ -3,7 +3,6 @@
 #include "engine_rig.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -120,20 +119,6 @@ void engine_rig_stop(struct engine_rig *rig)
     int status = engine_rig_wait(rig);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", (unsigned)status);
     close(rig->front);
-}
-
-size_t engine_rig_count_descriptors(const struct engine_rig *rig)
-{
-    char path[64];
-    size_t n = 0;
-
-    snprintf(path, sizeof(path), "/proc/%d/fd", rig->pid);
-    DIR *directory = opendir(path);
-    cr_assert_not_null(directory);
-    while (readdir(directory))
-        n++;
-    closedir(directory);
-    return n;
 }
 
 void engine_rig_send(struct engine_rig *rig, const struct message *m, const int *fds, size_t n_fds)

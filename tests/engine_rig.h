@@ -38,9 +38,6 @@ int engine_rig_wait(struct engine_rig *rig);
 // Closes the monitor's end, and asserts that the engine ends with status 0.
 void engine_rig_stop(struct engine_rig *rig);
 
-// Descriptors that it has open.
-size_t engine_rig_count_descriptors(const struct engine_rig *rig);
-
 // One message to the engine as front, and the next one from it (20 s at most).
 void engine_rig_send(struct engine_rig *rig, const struct message *m, const int *fds, size_t n_fds);
 void engine_rig_receive(struct engine_rig *rig, struct message *ret);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 
 #include "fixture_conf.h"
 #include "fixture_proc.h"
+#include "packet.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FIXTURE_WAIT_MS 40000
@@ -162,6 +164,7 @@ void fixture_start(struct fixture *f, const char *extra_conf)
 {
     fixture_launch(f, extra_conf);
     fixture_wait_serving(f, false);
+    fixture_settle(f);
 }
 
 static bool fixture_serves(const struct fixture *f, bool software_only)
@@ -184,6 +187,34 @@ void fixture_wait_serving(const struct fixture *f, bool software_only)
             fixture_fail(f, "cryptod ended before it served");
         if (waited >= FIXTURE_WAIT_MS)
             fixture_fail(f, "cryptod does not serve in time");
+        fixture_sleep_step();
+    }
+}
+
+// A connection whose question has been answered: every connection that was closed before it was
+// opened has been dealt with by then.
+static int fixture_hold_connection(const struct fixture *f)
+{
+    const struct message ask = {.type = MESSAGE_STATUS};
+    int fd = -1;
+
+    if (packet_connect(f->socket, &fd) < 0 || packet_write(fd, &ask) < 0 ||
+        poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, FIXTURE_WAIT_MS) != 1)
+        fixture_fail(f, "no connection can be held");
+    return fd;
+}
+
+void fixture_settle(const struct fixture *f)
+{
+    pid_t front = fixture_role_pid(f, "front");
+    int fd = fixture_hold_connection(f);
+    unsigned n_quiet = fixture_proc_count_descriptors(front) - 1;
+
+    close(fd);
+    for (int waited = 0; fixture_proc_count_descriptors(front) != n_quiet;
+         waited += FIXTURE_STEP_MS) {
+        if (waited >= FIXTURE_WAIT_MS)
+            fixture_fail(f, "front keeps a connection that was closed");
         fixture_sleep_step();
     }
 }

@@ -64,6 +64,11 @@ pid_t fixture_wait_role(const struct fixture *f, const char *role, pid_t old);
 // alone.
 void fixture_wait_serving(const struct fixture *f, bool software_only);
 
+// Waits (at most 10 s) until front has dealt with every connection that the test has closed, so
+// that descriptors counted from now on are those of who is connected. fixture_start() ends with it.
+// Nobody else may connect or disconnect meanwhile.
+void fixture_settle(const struct fixture *f);
+
 // Everything logged so far; the caller frees it.
 char *fixture_log(const struct fixture *f);
 

@@ -90,3 +90,18 @@ pid_t fixture_proc_find_child(pid_t parent, const char *title)
         closedir(proc);
     return found;
 }
+
+unsigned fixture_proc_count_descriptors(pid_t pid)
+{
+    char path[64];
+    unsigned n = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return 0;
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}

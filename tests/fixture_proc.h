@@ -13,4 +13,8 @@ bool fixture_proc_lives(pid_t pid);
 // parent == getpid() are reaped on the way if they were cryptod's.
 pid_t fixture_proc_find_child(pid_t parent, const char *title);
 
+// How many descriptors the process has open, the one that counts its own included; 0 if that cannot
+// be seen.
+unsigned fixture_proc_count_descriptors(pid_t pid);
+
 #endif

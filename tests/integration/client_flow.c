@@ -3,7 +3,6 @@
 #include "client_flow.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,20 +116,6 @@ uint64_t client_lane_bytes(void)
     struct cryptod_counters counters = client_counters();
 
     return counters.request_bytes + counters.keystream_bytes;
-}
-
-size_t client_count_descriptors(pid_t pid)
-{
-    char path[64];
-    size_t n = 0;
-
-    snprintf(path, sizeof path, "/proc/%d/fd", pid);
-    DIR *folder = opendir(path);
-    cr_assert_not_null(folder, "%s", path);
-    while (readdir(folder))
-        n++;
-    closedir(folder);
-    return n;
 }
 
 int client_wait(pid_t pid)

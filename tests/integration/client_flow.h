@@ -49,9 +49,6 @@ struct cryptod_counters client_counters(void);
 // Bytes of this process by any lane but software.
 uint64_t client_lane_bytes(void);
 
-// Open descriptors of a process.
-size_t client_count_descriptors(pid_t pid);
-
 // The exit status of a child.
 int client_wait(pid_t pid);
 

@@ -3,7 +3,6 @@
 #include "front_raw.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <grp.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 
 #include "cryptod.h"
 #include "packet.h"
+#include "fixture_proc.h"
 
 #define LIMIT_S    30 // for one answer; a daemon under a sanitizer on a busy machine is slow
 #define STEP_MS    10
@@ -172,26 +172,12 @@ void raw_wait_log_count(const struct fixture *f, const char *a, const char *b, u
     cr_assert_fail("a line is missing in the log");
 }
 
-unsigned raw_count_fds(pid_t pid)
-{
-    char path[64];
-    unsigned n = 0;
-
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-    DIR *dir = opendir(path);
-    cr_assert_not_null(dir, "%s: %s", path, strerror(errno));
-    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
-
 void raw_wait_fds(pid_t pid, unsigned n)
 {
     unsigned n_now = 0;
 
     for (int i = 0; i < STEPS; i++) {
-        n_now = raw_count_fds(pid);
+        n_now = fixture_proc_count_descriptors(pid);
         if (n_now == n)
             return;
         sleep_step();

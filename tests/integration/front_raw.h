@@ -47,8 +47,7 @@ void raw_expect_closed(int client);
 void raw_wait_log_count(const struct fixture *f, const char *a, const char *b, unsigned n);
 unsigned raw_log_count(const struct fixture *f, const char *a, const char *b);
 
-// Open descriptors of a process; waits until they are n.
-unsigned raw_count_fds(pid_t pid);
+// Waits until a process has n open descriptors, as fixture_proc_count_descriptors() counts them.
 void raw_wait_fds(pid_t pid, unsigned n);
 
 // The daemon's totals. Waits until it counts n channels.

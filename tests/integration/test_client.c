@@ -11,6 +11,7 @@
 
 #include "client_flow.h"
 #include "fixture.h"
+#include "fixture_proc.h"
 
 #define N_SLOT ((size_t)65536)
 
@@ -104,14 +105,15 @@ Test(client, ivs_keys_and_copies_in_the_lane)
 Test(client, costs_nothing_lasting)
 {
     fixture_start(&fixture, CLIENT_PATIENT);
-    size_t n_before = client_count_descriptors(getpid());
+    size_t n_before = fixture_proc_count_descriptors(getpid());
     pid_t engine = fixture_role_pid(&fixture, "engine"),
           front = fixture_role_pid(&fixture, "front");
-    size_t n_engine = client_count_descriptors(engine), n_front = client_count_descriptors(front);
+    size_t n_engine = fixture_proc_count_descriptors(engine),
+           n_front = fixture_proc_count_descriptors(front);
     for (int round = 0; round < 100; round++) {
         struct client_flow flow;
         cr_assert_eq(cryptod_open(NULL, 5000), 0);
-        cr_assert_eq(client_count_descriptors(getpid()), n_before + 2);
+        cr_assert_eq(fixture_proc_count_descriptors(getpid()), n_before + 2);
         client_flow_init(&flow, ALGORITHM_AES_128_CBC, true);
         if (round % 2 == 0)
             client_flow_enter_lane(&flow);
@@ -124,12 +126,10 @@ Test(client, costs_nothing_lasting)
         client_flow_step(&flow, 5000);
         client_flow_fini(&flow);
         cryptod_close();
-        cr_assert_eq(client_count_descriptors(getpid()), n_before);
+        cr_assert_eq(fixture_proc_count_descriptors(getpid()), n_before);
     }
-    // Not more than before; it may be fewer, if the client that had waited for the start was
-    // counted.
-    for (int i = 0;
-         client_count_descriptors(engine) > n_engine || client_count_descriptors(front) > n_front;
+    for (int i = 0; fixture_proc_count_descriptors(engine) != n_engine ||
+                    fixture_proc_count_descriptors(front) != n_front;
          i++) {
         cr_assert_lt(i, 1000, "descriptors stay in the daemon");
         usleep(10000);

@@ -13,6 +13,7 @@
 
 #include "reference.h"
 #include "role.h"
+#include "fixture_proc.h"
 
 TestSuite(engine, .timeout = 120);
 
@@ -190,16 +191,16 @@ Test(engine, gives_back_what_channels_took)
     size_t before;
 
     start();
-    before = engine_rig_count_descriptors(&rig);
+    before = fixture_proc_count_descriptors(rig.pid);
     for (uint32_t i = 0; i < 100; i++) {
         open_client(&client, i);
         expect_works(&client);
         engine_client_close(&client);
     }
     // The last bell's end of file comes before the descriptor's number is free.
-    for (int i = 0; i < 1000 && engine_rig_count_descriptors(&rig) != before; i++)
+    for (int i = 0; i < 1000 && fixture_proc_count_descriptors(rig.pid) != before; i++)
         pause_ms(10);
-    cr_expect_eq(engine_rig_count_descriptors(&rig), before);
+    cr_expect_eq(fixture_proc_count_descriptors(rig.pid), before);
     engine_rig_stop(&rig);
 }
 

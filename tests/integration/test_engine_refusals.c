@@ -12,6 +12,7 @@
 
 #include "reference.h"
 #include "role.h"
+#include "fixture_proc.h"
 
 TestSuite(engine_refusals, .timeout = 120);
 
@@ -114,7 +115,7 @@ Test(engine_refusals, checks_descriptors_again)
     size_t before;
 
     start();
-    before = engine_rig_count_descriptors(&rig);
+    before = fixture_proc_count_descriptors(rig.pid);
     cr_assert_eq(shm_create(2, 2, &map, &memory), 0);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, bells), 0);
     unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING);
@@ -126,7 +127,7 @@ Test(engine_refusals, checks_descriptors_again)
     cr_expect_eq(try_descriptors(memory, memory), MESSAGE_REASON_BELL);
     open_client(&client, 1);
     expect_works(&client);
-    cr_expect_eq(engine_rig_count_descriptors(&rig), before + 2,
+    cr_expect_eq(fixture_proc_count_descriptors(rig.pid), before + 2,
                  "only the bell and the memory of this client");
     engine_client_close(&client);
     engine_rig_stop(&rig);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "packet.h"
+#include "fixture_proc.h"
 
 #define USER_NOBODY  61995 // in no list
 #define USER_ALLOWED 61996
@@ -149,7 +150,8 @@ Test(front, leaving_at_each_step)
     raw_witness_start(&fixture);
     pid_t front = fixture_role_pid(&fixture, "front"),
           engine = fixture_role_pid(&fixture, "engine");
-    unsigned n_front = raw_count_fds(front), n_engine = raw_count_fds(engine);
+    unsigned n_front = fixture_proc_count_descriptors(front),
+             n_engine = fixture_proc_count_descriptors(engine);
     for (int i = 0; i < STEPS * TIMES; i++)
         leave_after(i % STEPS);
     raw_wait_channels(&fixture, 1);

@@ -3,6 +3,7 @@
 // descriptor in the front, and a well-behaved client beside it goes on through the engine.
 #include "front_raw.h"
 #include "front_wrong.h"
+#include "fixture_proc.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -306,7 +307,8 @@ Test(front_hostile, each_is_closed_alone_and_named)
     const char *from = "client closed: pid ";
     pid_t front = fixture_role_pid(&fixture, "front"),
           engine = fixture_role_pid(&fixture, "engine");
-    unsigned n_front = raw_count_fds(front), n_engine = raw_count_fds(engine);
+    unsigned n_front = fixture_proc_count_descriptors(front),
+             n_engine = fixture_proc_count_descriptors(engine);
 
     for (size_t i = 0; i < sizeof(hostiles) / sizeof(hostiles[0]); i++) {
         const struct hostile *h = &hostiles[i];

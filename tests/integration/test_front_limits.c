@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "packet.h"
+#include "fixture_proc.h"
 
 #define USER            61995
 #define CONNECTIONS     256 // in all, without a channel (daemon/front/front.c)
@@ -60,7 +61,7 @@ Test(front_limits, flood_of_connects_of_a_user)
 {
     fixture_start(&fixture, RAW_PATIENT);
     pid_t front = fixture_role_pid(&fixture, "front");
-    unsigned n_fds = raw_count_fds(front);
+    unsigned n_fds = fixture_proc_count_descriptors(front);
 
     raw_run_as(&fixture, USER, NULL, 0, flood_as_user);
     raw_wait_log_count(&fixture, "client refused: ", "uid 61995: too many connections", 1);
@@ -77,10 +78,10 @@ Test(front_limits, flood_of_connects_of_root)
     fixture_start(&fixture, RAW_PATIENT);
     raw_witness_start(&fixture);
     pid_t front = fixture_role_pid(&fixture, "front");
-    unsigned n_fds = raw_count_fds(front);
+    unsigned n_fds = fixture_proc_count_descriptors(front);
 
     cr_assert_eq(count_refused(&fixture, clients, MORE), MORE - CONNECTIONS);
-    cr_assert_eq(raw_count_fds(front), n_fds + CONNECTIONS);
+    cr_assert_eq(fixture_proc_count_descriptors(front), n_fds + CONNECTIONS);
     raw_witness_check(); // those who are in do not notice
     for (unsigned i = 0; i < MORE; i++)
         close(clients[i]);
@@ -94,7 +95,8 @@ Test(front_limits, flood_that_comes_and_goes)
     raw_witness_start(&fixture);
     pid_t front = fixture_role_pid(&fixture, "front"),
           engine = fixture_role_pid(&fixture, "engine");
-    unsigned n_front = raw_count_fds(front), n_engine = raw_count_fds(engine);
+    unsigned n_front = fixture_proc_count_descriptors(front),
+             n_engine = fixture_proc_count_descriptors(engine);
     struct raw_channel channel;
     struct message m;
 
@@ -125,7 +127,7 @@ Test(front_limits, flood_of_violations_does_not_fill_the_log)
 
     fixture_start(&fixture, RAW_PATIENT);
     pid_t front = fixture_role_pid(&fixture, "front");
-    unsigned n_fds = raw_count_fds(front);
+    unsigned n_fds = fixture_proc_count_descriptors(front);
     for (size_t i = 0; i < RAW_FDS_MAX; i++)
         fds[i] = STDERR_FILENO;
     for (int i = 0; i < VIOLATIONS; i++) {
@@ -201,7 +203,7 @@ Test(front_limits, slow_reader)
     fixture_start(&fixture, RAW_PATIENT);
     raw_witness_start(&fixture);
     pid_t front = fixture_role_pid(&fixture, "front");
-    unsigned n_fds = raw_count_fds(front);
+    unsigned n_fds = fixture_proc_count_descriptors(front);
 
     int client = raw_connect(&fixture);
     stop_reading(client);

@@ -31,7 +31,4 @@ void afalg_rig_compare(struct backend_key *key, enum algorithm_id algorithm, con
 // Reproducible bytes; another seed, others.
 void afalg_rig_fill(void *data, size_t n_bytes, uint64_t seed);
 
-// Open descriptors of this process.
-size_t afalg_rig_count_descriptors(void);
-
 #endif

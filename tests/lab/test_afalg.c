@@ -8,10 +8,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "afalg_rig.h"
 #include "reference.h"
 #include "selftest.h"
+#include "fixture_proc.h"
 
 TestSuite(afalg, .init = afalg_rig_setup, .fini = afalg_rig_teardown, .timeout = 300);
 
@@ -132,7 +134,7 @@ static void *use_key(void *arg)
 
 Test(afalg, serves_one_key_in_several_threads)
 {
-    const size_t n_before = afalg_rig_count_descriptors();
+    const size_t n_before = fixture_proc_count_descriptors(getpid());
     uint8_t bytes[ALGORITHM_KEY_MAX];
     struct backend_key *key = afalg_rig_open(ALGORITHM_AES_128_CBC, bytes);
     struct user users[4];
@@ -147,14 +149,14 @@ Test(afalg, serves_one_key_in_several_threads)
         cr_expect(users[i].right);
     }
     // A transform, and three a thread at most.
-    cr_expect_leq(afalg_rig_count_descriptors(), n_before + 1 + 3 * 4);
+    cr_expect_leq(fixture_proc_count_descriptors(getpid()), n_before + 1 + 3 * 4);
     backend_afalg_ops.close(key);
-    cr_expect_eq(afalg_rig_count_descriptors(), n_before);
+    cr_expect_eq(fixture_proc_count_descriptors(getpid()), n_before);
 }
 
 Test(afalg, gives_the_descriptors_of_many_keys_back)
 {
-    const size_t n_before = afalg_rig_count_descriptors();
+    const size_t n_before = fixture_proc_count_descriptors(getpid());
     struct backend_key *keys[64];
     uint8_t bytes[ALGORITHM_KEY_MAX];
 
@@ -165,6 +167,6 @@ Test(afalg, gives_the_descriptors_of_many_keys_back)
         }
         for (size_t i = 0; i < 64; i++)
             backend_afalg_ops.close(keys[i]);
-        cr_expect_eq(afalg_rig_count_descriptors(), n_before);
+        cr_expect_eq(fixture_proc_count_descriptors(getpid()), n_before);
     }
 }

@@ -11,6 +11,7 @@
 
 #include "reference.h"
 #include "role.h"
+#include "fixture_proc.h"
 
 TestSuite(afalg_engine, .timeout = 200);
 
@@ -125,18 +126,18 @@ Test(afalg_engine, gives_back_sockets_of_keys)
     start("");
     cr_assert_eq(engine_client_open(&client, &rig, 1, 4, 16), MESSAGE_OK);
     settle(&client);
-    before = engine_rig_count_descriptors(&rig);
+    before = fixture_proc_count_descriptors(rig.pid);
     for (int round = 0; round < 3; round++) {
         for (uint32_t stream = 0; stream < 16; stream++) {
             cr_assert_eq(engine_client_open_stream(&client, stream, ALGORITHM_AES_128_CTR, key),
                          MESSAGE_OK);
             engine_client_expect_right(&client, stream, ALGORITHM_AES_128_CTR, key, true, 1000);
         }
-        cr_expect_eq(engine_rig_count_descriptors(&rig), before + 16 * 4);
+        cr_expect_eq(fixture_proc_count_descriptors(rig.pid), before + 16 * 4);
         for (uint32_t stream = 0; stream < 16; stream++)
             engine_client_close_stream(&client, stream);
         settle(&client);
-        cr_expect_eq(engine_rig_count_descriptors(&rig), before);
+        cr_expect_eq(fixture_proc_count_descriptors(rig.pid), before);
     }
     engine_client_close(&client);
     engine_rig_stop(&rig);

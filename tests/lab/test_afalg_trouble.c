@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/socket.h>
 
 #include "afalg_rig.h"
 #include "offer.h"
 #include "role.h"
+#include "fixture_proc.h"
 
 TestSuite(afalg_trouble, .init = afalg_rig_setup, .fini = afalg_rig_teardown, .timeout = 300);
 
@@ -22,21 +24,21 @@ TestSuite(afalg_trouble, .init = afalg_rig_setup, .fini = afalg_rig_teardown, .t
 // After an error the socket has input in it that nobody fetched: the next request must not meet it.
 Test(afalg_trouble, works_after_an_error)
 {
-    const size_t n_before = afalg_rig_count_descriptors();
+    const size_t n_before = fixture_proc_count_descriptors(getpid());
     uint8_t bytes[ALGORITHM_KEY_MAX], iv[16] = {0}, data[64] = {0};
     struct backend_key *key = afalg_rig_open(ALGORITHM_AES_256_CBC, bytes);
     size_t n_working;
 
     afalg_rig_compare(key, ALGORITHM_AES_256_CBC, bytes, true, 64, true);
-    n_working = afalg_rig_count_descriptors();
+    n_working = fixture_proc_count_descriptors(getpid());
     for (int i = 0; i < 20; i++) {
         cr_expect_lt(backend_afalg_ops.crypt(key, true, iv, data, data, 17), 0);
         afalg_rig_compare(key, ALGORITHM_AES_256_CBC, bytes, i % 2, 4096, i % 3 == 0);
     }
-    cr_expect_eq(afalg_rig_count_descriptors(), n_working,
+    cr_expect_eq(fixture_proc_count_descriptors(getpid()), n_working,
                  "sockets that were thrown away are still open");
     backend_afalg_ops.close(key);
-    cr_expect_eq(afalg_rig_count_descriptors(), n_before);
+    cr_expect_eq(fixture_proc_count_descriptors(getpid()), n_before);
 }
 
 // The kernel answers a system call with an error, once the filter is on.

@@ -4,7 +4,6 @@
 #include "front_rig.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,6 +14,7 @@
 
 #include "packet.h"
 #include "role.h"
+#include "fixture_proc.h"
 
 static struct front_rig rig;
 
@@ -38,18 +38,6 @@ static void expect_monitor(enum message_type type, uint64_t serial)
     cr_assert_eq(packet_read(rig.monitor, MESSAGE_ROLE_TO_MONITOR, &m), 0);
     cr_assert_eq(m.type, type);
     cr_assert_eq(m.serial, serial);
-}
-
-static size_t count_fds(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t n = 0;
-
-    cr_assert_not_null(dir);
-    while (readdir(dir) != NULL)
-        n++;
-    closedir(dir);
-    return n;
 }
 
 Test(front_relay, ready_after_the_first_offer)
@@ -187,7 +175,7 @@ Test(front_relay, busy_engine_hears_everything_in_order)
     relay_init_rig(MESSAGE_OK, CONFIG_OFFLOAD_ALWAYS);
     front_rig_offer(&rig);
     cr_assert_eq(setsockopt(rig.front.relay.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
-    size_t n_fds = count_fds();
+    size_t n_fds = fixture_proc_count_descriptors(getpid());
     for (int i = 0; i < CLIENTS; i++) {
         clients[i] = front_rig_connect(&rig);
         front_rig_hello(&rig, clients[i], 1, &bells[i]);
@@ -221,7 +209,7 @@ Test(front_relay, busy_engine_hears_everything_in_order)
         close(bells[i]);
     }
     front_rig_turn(&rig);
-    cr_assert_eq(count_fds(), n_fds);
+    cr_assert_eq(fixture_proc_count_descriptors(getpid()), n_fds);
     front_rig_fini(&rig);
 }
 
@@ -230,7 +218,7 @@ Test(front_relay, end_with_a_full_queue)
 {
     const int small = 1;
     int clients[20];
-    size_t n_fds = count_fds();
+    size_t n_fds = fixture_proc_count_descriptors(getpid());
 
     relay_init_rig(MESSAGE_OK, CONFIG_OFFLOAD_ALWAYS);
     front_rig_offer(&rig);
@@ -243,7 +231,7 @@ Test(front_relay, end_with_a_full_queue)
     for (int i = 0; i < 20; i++)
         close(clients[i]);
     front_rig_fini(&rig);
-    cr_assert_eq(count_fds(), n_fds);
+    cr_assert_eq(fixture_proc_count_descriptors(getpid()), n_fds);
 }
 
 // However much a client opens and closes, an engine that stands still has a bounded queue.

@@ -4,7 +4,6 @@
 #include "packet.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,6 +12,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "fixture_proc.h"
 
 #define FDS_FLOOD 253 // the most that the kernel carries
 
@@ -31,18 +32,6 @@ static const struct message stream_reply = {
     .serial = 9,
     .u.stream_reply = {.stream = 3, .reason = 1},
 };
-
-static size_t count_fds(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t n = 0;
-
-    cr_assert_neq(dir, NULL);
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    return n;
-}
 
 static void make_pair(int ret[2], int flags)
 {
@@ -89,7 +78,7 @@ static void expect_refusal(int fd, int want, const char *what)
 {
     struct message m, before;
     int fds[MESSAGE_FDS_MAX] = {-7, -7};
-    size_t n_open = count_fds();
+    size_t n_open = fixture_proc_count_descriptors(getpid());
 
     memset(&m, 0x5a, sizeof m);
     before = m;
@@ -97,7 +86,8 @@ static void expect_refusal(int fd, int want, const char *what)
     cr_expect_eq(r, want, "%s: %s", what, strerror(-r));
     cr_expect_eq(memcmp(&m, &before, sizeof m), 0, "%s: message touched", what);
     cr_expect(fds[0] == -7 && fds[1] == -7, "%s: descriptors touched", what);
-    cr_expect_eq(count_fds(), n_open, "%s: descriptors left open", what);
+    cr_expect_eq(fixture_proc_count_descriptors(getpid()), n_open, "%s: descriptors left open",
+                 what);
 }
 
 Test(packet, message_without_descriptors)
@@ -323,12 +313,12 @@ Test(packet, read_drops_descriptors)
     size_t n;
 
     make_pair(s, 0);
-    size_t n_open = count_fds();
+    size_t n_open = fixture_proc_count_descriptors(getpid());
     send_encoded(s[0], &hello, 2);
     cr_expect_eq(packet_read(s[1], MESSAGE_CLIENT_TO_FRONT, &m), -EBADMSG);
     send_encoded(s[0], &stream_open, FDS_FLOOD);
     cr_expect_eq(packet_read(s[1], MESSAGE_CLIENT_TO_FRONT, &m), 0);
-    cr_expect_eq(count_fds(), n_open);
+    cr_expect_eq(fixture_proc_count_descriptors(getpid()), n_open);
     cr_assert_eq(message_encode(&stream_open, buf, sizeof buf, &n), 0);
     send_raw(s[0], buf, sizeof buf, 0);
     cr_expect_eq(packet_read(s[1], MESSAGE_CLIENT_TO_FRONT, &m), -EBADMSG, "too long");
