@@ -49,4 +49,4 @@ ecb-ctr)
 esac
 write_openssl_conf "$work/openssl.cnf" "$build/cryptod.so" "$CRYPTOD_SOCKET"
 export OPENSSL_CONF=$work/openssl.cnf
-if [ "$name" = small ]; then "$build/bench-small"; else "$build/bench-keystream" "$name"; fi
+if [ "$name" = small ]; then "$build/bench-small"; else "$build/bench-direct" "$name"; fi

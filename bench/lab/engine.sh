@@ -40,5 +40,6 @@ wait_for_engine
 write_openssl_conf "$work/openssl.cnf" "$build/cryptod.so" "$CRYPTOD_SOCKET"
 case $name in
 engine-ssh) measure_ssh ;;
-*) OPENSSL_CONF=$work/openssl.cnf "$build/bench-$name" "$driver" ;;
+engine) OPENSSL_CONF=$work/openssl.cnf "$build/bench-direct" engine "$driver" ;;
+engine-many) OPENSSL_CONF=$work/openssl.cnf "$build/bench-engine-many" "$driver" ;;
 esac
