@@ -78,8 +78,8 @@ has_no_session() {
     ! pgrep -P "${listener[$1]}" >/dev/null
 }
 
-# timed_transfer SIDE get|put CIPHER MIB: sets took_us, session_ticks, session_user_ticks, daemon_ticks, idle_percent and
-# served_percent.
+# timed_transfer SIDE get|put CIPHER MIB: sets took_us, session_ticks, session_user_ticks, daemon_ticks, busy_ticks (of
+# the whole machine, whoever it is), idle_percent and served_percent.
 timed_transfer() {
     local side=$1 direction=$2 cipher=$3 n_bytes=$(($4 << 20))
     local master pids before user_before daemon_before began_us machine machine_before served
@@ -112,8 +112,9 @@ timed_transfer() {
 
     began_us=$(<"$work/began")
     took_us=$((took_us - ${began_us/[.,]/}))
-    idle_percent=$(awk -v a="$machine_before" -v b="$machine" 'BEGIN {
-        split(a, x); split(b, y); printf "%d", 100 * (y[1] - x[1]) / (y[2] > x[2] ? y[2] - x[2] : 1) }')
+    read -r busy_ticks idle_percent < <(awk -v a="$machine_before" -v b="$machine" 'BEGIN {
+        split(a, x); split(b, y); idle = y[1] - x[1]; all = y[2] - x[2]; if (all < 1) all = 1
+        printf "%d %d\n", all - idle, 100 * idle / all }')
     client "$side" -O exit root@127.0.0.1 2>/dev/null || true
     wait "$master" || true
     unset 'started[-1]'
@@ -134,7 +135,7 @@ one_side() {
     us[$1]=$took_us
     ticks[$1]=$session_ticks
     text[$1]="$(mb_per_s "$took_us" "$4") MB/s, CPU s/GB session $(per_gb "$session_ticks" "$4") (user $(
-        per_gb "$session_user_ticks" "$4")) daemon $(per_gb "$daemon_ticks" "$4"), machine idle $idle_percent %, served $served_percent %"
+        per_gb "$session_user_ticks" "$4")) daemon $(per_gb "$daemon_ticks" "$4") machine $(per_gb "$busy_ticks" "$4"), idle $idle_percent %, served $served_percent %"
 }
 
 # paired_transfers NAME get|put CIPHER MIB PAIRS FILE: provider and stock in turns (A B, B A, ...); FILE gets the ratios
