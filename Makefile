@@ -62,7 +62,7 @@ PROGRAMS := $(B)/cryptod $(B)/cryptoctl $(B)/libcryptod.so.0 $(B)/cryptod.so
 TESTS    := $(foreach s,$(SUITES),$(if $(wildcard tests/$(s)/*.c),$(B)/test-$(s)))
 BENCHES  := $(patsubst bench/%.c,$(B)/bench-%,$(BENCH_SRC))
 
-.PHONY: all tests benches demo check lint bench install clean setup fuzz FORCE
+.PHONY: all tests benches deb demo check lint bench install clean setup fuzz FORCE
 all: $(PROGRAMS)
 tests: $(PROGRAMS) $(TESTS)
 benches: $(PROGRAMS) $(BENCHES)

@@ -107,6 +107,7 @@ on_afalg() {
 build release
 build asan
 run "structure" 60 tools/check-structure.sh
+run "packages" 600 tools/package.sh
 native release
 
 export CRYPTOD_BUILD=build/release

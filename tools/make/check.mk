@@ -8,6 +8,11 @@ demo:
 check:
 	$(Q)tools/check.sh
 
+# Debian packages, into build/package
+deb:
+	$(Q)tools/setup.sh
+	$(Q)tools/package.sh
+
 lint:
 	$(Q)tools/setup.sh --all
 	$(Q)tools/lint.sh
