@@ -116,6 +116,8 @@ on_afalg "engine's sandbox" 600 tools/criterion-tap.sh build/release/test-sandbo
 on_afalg "sshd, transfers" 900 tools/demo-inside.sh --tap --size 16
 on_afalg "sshd, bad days" 900 tools/demo-inside.sh --tap --size 16 --disturb
 
+run "OpenVPN" 400 tests/programs/openvpn.sh
+
 # A kernel with an asynchronous engine; outside the time for the command it may have to fetch that kernel first.
 run "crypto engine (lab)" 700 tests/lab/qemu-run.sh -t 500 -e CRYPTOD_BUILD="$CRYPTOD_BUILD" -- tests/lab/qemu-tests.sh
 

@@ -13,6 +13,7 @@ packages=(
     openssh-server openssh-client                                                             # the demo's programs
     kmod iproute2 procps jq perl-base mandoc
 )
+[ "${1:-}" = --demo ] || packages+=(openvpn) # a program besides sshd
 [ "${1:-}" = --demo ] || packages+=(build-essential debhelper dpkg-dev fakeroot lintian) # the packages
 # The lab's kernels exist for these only; elsewhere what needs them is skipped. --demo does without the second.
 case $(dpkg --print-architecture) in
