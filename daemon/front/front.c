@@ -4,17 +4,7 @@
 // engine it makes anew from checked fields. One thread, one event base; nothing here waits for
 // anybody.
 //
-// After the sandbox is on it needs these system calls (sandbox/policy_front.c):
-//      epoll_wait or epoll_pwait, epoll_ctl        the event base; it uses epoll's timeout, no
-//      timerfd, no signals accept4                                     clients getsockopt
-//      SO_PEERCRED, SO_PEERGROUPS       who a client is getsockopt SO_DOMAIN, SO_TYPE,
-//      SO_ACCEPTCONN, SO_PEERCRED and getpeername     whether a bell is one fcntl F_GETFL,
-//      F_GET_SEALS, fstat (newfstatat), fstatfs                       whether memory is sealed
-//      recvmsg, sendmsg, read, close               messages; read for peers that may not pass
-//      descriptors clock_gettime                               where the vdso does not serve it
-//      write                                       log lines
-//      brk, mmap and munmap (anonymous), mremap, madvise      the heap
-//      exit_group, and rt_sigprocmask, gettid, getpid, tgkill (SIGABRT) for abort()
+// What it may still call after the sandbox is on, and why: sandbox/policy_front.c.
 #include "front.h"
 
 #include <errno.h>
