@@ -12,6 +12,7 @@ packages=(
     libcriterion-dev openssl                                                                  # tests
     openssh-server openssh-client                                                             # the demo's programs
     kmod iproute2 procps jq perl-base mandoc
+    systemd # systemd-analyze
 )
 # The lab's kernels exist for these only; elsewhere what needs them is skipped. --demo does without the second.
 case $(dpkg --print-architecture) in

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -41,6 +42,41 @@ static const char *note_get(const struct cryptod_status *status, const char *top
             return status->notes[i].text;
     cr_assert_fail("status says nothing of %s", topic);
     return NULL;
+}
+
+// ---------------------------------------------------------------- policies
+
+// What `cryptod --print-sandbox role` prints (n_text bytes); its exit status.
+static int print_sandbox(const char *role, char *ret_text, size_t n_text)
+{
+    char command[256];
+
+    snprintf(command, sizeof(command), "'%s' --print-sandbox %s 2>&1", fixture_built("cryptod"),
+             role);
+    FILE *in = popen(command, "re");
+    cr_assert_not_null(in);
+    ret_text[fread(ret_text, 1, n_text - 1, in)] = '\0';
+    int status = pclose(in);
+    cr_assert(WIFEXITED(status), "%#x", (unsigned)status);
+    return WEXITSTATUS(status);
+}
+
+Test(monitor_confine, policies_are_printed)
+{
+    static char text[65536];
+
+    cr_assert_eq(print_sandbox("front", text, sizeof(text)), 0);
+    cr_expect_not_null(
+        strstr(text, "front      accept4                 allow  # takes in a client\n"));
+    cr_expect_not_null(strstr(text, "front      socket                  kill  # "));
+    cr_expect_null(strstr(text, "AF_ALG"), "nothing of the engine's");
+    cr_assert_eq(print_sandbox("engine", text, sizeof(text)), 0);
+    cr_expect_not_null(strstr(text, "engine     socket                  allow if arg0 == AF_ALG, "
+                                    "arg1 == SOCK_SEQPACKET (SOCK_FLAGS allowed), arg2 == 0  # "));
+    cr_expect_not_null(strstr(text, "any other call: kill; any call of another ABI: kill\n"));
+    cr_expect_null(strstr(text, "nanosleep"), "only an engine that fails on order sleeps");
+    cr_assert_eq(print_sandbox("monitor", text, sizeof(text)), 2);
+    cr_expect_not_null(strstr(text, "takes 'front' or 'engine', not 'monitor'"));
 }
 
 // ---------------------------------------------------------------- capabilities
