@@ -167,6 +167,11 @@ struct cryptod_status_channel {
     uint64_t lane_changes; // times that a stream left a lane because its own CPU was faster
 };
 
+struct cryptod_status_note {
+    const char *topic; // "front", "AF_ALG"
+    const char *text;  // what keeps that process in; who else can reach AF_ALG
+};
+
 struct cryptod_status {
     const char *release; // of the daemon
     const char *kernel;
@@ -182,6 +187,8 @@ struct cryptod_status {
     const struct cryptod_status_algorithm *algorithms;
     size_t n_channel_rows; // 0 unless root or the admin group asks
     const struct cryptod_status_channel *channel_rows;
+    size_t n_notes; // 0 unless root or the admin group asks
+    const struct cryptod_status_note *notes;
 };
 
 // Asks the daemon (path as in cryptod_open) for its status, on a connection of its own. Not after a

@@ -19,6 +19,7 @@ _Static_assert((int)CRYPTOD_STATE_DENIED == (int)MESSAGE_STATE_DENIED, "protocol
 // More rows than any daemon has.
 #define STATUS_ALGORITHMS_MAX 1024u
 #define STATUS_CHANNELS_MAX   65536u
+#define STATUS_NOTES_MAX      64u
 
 // What the caller gets, and what its pointers point to.
 struct status {
@@ -29,6 +30,9 @@ struct status {
     struct cryptod_status_channel *channels;
     size_t n_algorithms, n_algorithms_room;
     size_t n_channels, n_channels_room;
+    struct message_status_note *note_rows; // the texts
+    struct cryptod_status_note *notes;
+    size_t n_notes, n_notes_room;
     bool has_summary;
 };
 
@@ -87,6 +91,19 @@ static int status_add_channel(struct status *status, const struct message_status
     return 0;
 }
 
+static int status_add_note(struct status *status, const struct message_status_note *row)
+{
+    void *rows = status->note_rows;
+    int r =
+        status_grow(&rows, status->n_notes, &status->n_notes_room, sizeof *row, STATUS_NOTES_MAX);
+
+    status->note_rows = rows;
+    if (r < 0)
+        return r;
+    status->note_rows[status->n_notes++] = *row;
+    return 0;
+}
+
 // 0: more is to come; 1: that was the end.
 static int status_take(struct status *status, const struct message *m)
 {
@@ -99,6 +116,8 @@ static int status_take(struct status *status, const struct message *m)
         return status_add_algorithm(status, &m->u.status_algorithm);
     case MESSAGE_STATUS_CHANNEL:
         return status_add_channel(status, &m->u.status_channel);
+    case MESSAGE_STATUS_NOTE:
+        return status_add_note(status, &m->u.status_note);
     case MESSAGE_STATUS_END:
         if (m->u.status_end.reason != MESSAGE_OK)
             return wire_reason_error(m->u.status_end.reason);
@@ -151,6 +170,17 @@ static int status_publish_algorithms(struct status *status)
     return 0;
 }
 
+static int status_publish_notes(struct status *status)
+{
+    status->notes = calloc(status->n_notes + 1, sizeof *status->notes);
+    if (!status->notes)
+        return -ENOMEM;
+    for (size_t i = 0; i < status->n_notes; i++)
+        status->notes[i] = (struct cryptod_status_note){.topic = status->note_rows[i].topic,
+                                                        .text = status->note_rows[i].text};
+    return 0;
+}
+
 static void status_publish(struct status *status)
 {
     const struct message_status_summary *s = &status->summary;
@@ -175,6 +205,8 @@ static void status_publish(struct status *status)
         .algorithms = status->algorithms,
         .n_channel_rows = status->n_channels,
         .channel_rows = status->channels,
+        .n_notes = status->n_notes,
+        .notes = status->notes,
     };
 }
 
@@ -187,6 +219,8 @@ void cryptod_status_free(struct cryptod_status *public)
     free(status->algorithm_rows);
     free(status->algorithms);
     free(status->channels);
+    free(status->note_rows);
+    free(status->notes);
     free(status);
 }
 
@@ -203,6 +237,8 @@ int cryptod_status_get(const char *path, unsigned timeout_ms, struct cryptod_sta
     r = status_ask(status, resolved, timeout_ms);
     if (r == 0)
         r = status_publish_algorithms(status);
+    if (r == 0)
+        r = status_publish_notes(status);
     if (r < 0) {
         cryptod_status_free(&status->public);
         return r;

@@ -74,5 +74,9 @@ int status_print_json(const struct cryptod_status *status)
     for (size_t i = 0; i < status->n_channel_rows; i++)
         json_object_array_add(channels, channel_object(&status->channel_rows[i]));
     json_object_object_add(object, "sessions", channels);
+    struct json_object *notes = json_object_new_object();
+    for (size_t i = 0; i < status->n_notes; i++)
+        json_add_text(notes, status->notes[i].topic, status->notes[i].text);
+    json_object_object_add(object, "sandbox", notes);
     return json_print(object);
 }

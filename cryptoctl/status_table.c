@@ -127,6 +127,13 @@ static int print_channels(const struct cryptod_status *status)
     return table_print(table, r);
 }
 
+static void print_notes(const struct cryptod_status *status)
+{
+    for (size_t i = 0; i < status->n_notes; i++)
+        printf("%s%-8s %s\n", i == 0 ? "\nSANDBOX\n" : "", status->notes[i].topic,
+               status->notes[i].text);
+}
+
 int status_print_tables(const struct cryptod_status *status)
 {
     char uptime[CRYPTOCTL_TEXT_LEN];
@@ -149,5 +156,7 @@ int status_print_tables(const struct cryptod_status *status)
         putchar('\n');
         r = print_channels(status);
     }
+    if (r == 0)
+        print_notes(status);
     return r;
 }

@@ -73,6 +73,8 @@ enum message_type {
     MESSAGE_QUARANTINE = 68,  // engine -> monitor: to be told to the next engine, in ROLE_CONFIG
 
     MESSAGE_CALIBRATION_KEY = 72, // monitor <-> engine: what the rows that follow hold for
+
+    MESSAGE_STATUS_NOTE = 80, // monitor -> front, engine -> front, at any time; front -> client
 };
 
 // Why something was refused or is so. Also a field of status; message_reason_text() says it for
@@ -287,6 +289,11 @@ struct message_quarantine {
     char driver[64];   // its name, without blanks; "-": it has none
 };
 
+struct message_status_note { // to clients: only to uid 0 and the admin group
+    char topic[32];          // "engine"; a later note on it replaces an earlier one
+    char text[224];          // what keeps it in, or what it says of this machine
+};
+
 struct message_empty { // ENGINE_STATUS, ROLE_READY, PING, PONG
     uint32_t reserved; // zero
 };
@@ -318,6 +325,7 @@ struct message {
         struct message_engine_channel engine_channel;
         struct message_role_config role_config;
         struct message_quarantine quarantine;
+        struct message_status_note status_note;
         struct message_empty empty;
     } u;
 };

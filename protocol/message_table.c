@@ -203,6 +203,11 @@ static const struct message_field quarantine[] = {
     FIELD(quarantine, driver),
 };
 
+static const struct message_field status_note[] = {
+    FIELD(status_note, topic),
+    FIELD(status_note, text),
+};
+
 static const struct message_field empty[] = {
     RESERVED(empty, reserved),
 };
@@ -255,6 +260,7 @@ static const struct message_row table[] = {
     ROW(PONG,             empty,              20, 0, R_M),
     ROW(QUARANTINE,       quarantine,         88, 0, R_M),
     ROW(CALIBRATION_KEY,  calibration_key,   664, 0, M_R | R_M),
+    ROW(STATUS_NOTE,      status_note,       272, 0, M_R | E_F | F_C),
 };
 // clang-format on
 

@@ -68,11 +68,10 @@ struct policy_table {
 extern const struct policy_table policy_common;
 extern const struct policy_table policy_front;
 extern const struct policy_table policy_engine;
+extern const struct policy_table policy_delay; // SANDBOX_FAULTY_ENGINE's, with the engine's
 
 // Present only in a program built with a sanitizer, whose run-time calls more: else n_rules is 0.
 extern const struct policy_table policy_sanitizer;
-
-#define POLICY_TABLES_MAX 3
 
 // The tables that make up a role's policy, or NULL past the last one.
 const struct policy_table *policy_role_table(enum sandbox_role role, size_t i);

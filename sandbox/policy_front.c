@@ -3,10 +3,20 @@
 // no socket.
 #include "policy.h"
 
+#include <sys/mman.h>
+#include <sys/socket.h>
+
 // clang-format off
 static const struct policy_rule rules[] = {
     {"accept4", POLICY_ALLOW, 0, {{0}}, "takes in a client"},
     {"getpeername", POLICY_ALLOW, 0, {{0}}, "a bell must be connected"},
+    {"getsockopt", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, SOL_SOCKET), POLICY_ARG_EQUAL(2, SO_ACCEPTCONN)}, "a bell does not listen"},
+    {"getsockopt", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, SOL_SOCKET), POLICY_ARG_EQUAL(2, SO_PEERCRED)}, "who a client is"},
+    {"getsockopt", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, SOL_SOCKET), POLICY_ARG_EQUAL(2, SO_PEERGROUPS)}, "what groups it is in"},
+    {"mmap", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE), POLICY_ARG_EQUAL(3, MAP_PRIVATE | MAP_ANONYMOUS)},
+     "heap; never a client's memory, where keys pass"},
+    {"mmap2", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE), POLICY_ARG_EQUAL(3, MAP_PRIVATE | MAP_ANONYMOUS)},
+     "the same on 32 bits"},
 
     {"open", POLICY_NEVER, 0, {{0}}, "no file by name"},
     {"openat", POLICY_NEVER, 0, {{0}}, "no file by name"},

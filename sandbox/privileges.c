@@ -188,6 +188,11 @@ static bool capability_have(cap_value_t value)
     return have;
 }
 
+const char *sandbox_describe_capabilities(void)
+{
+    return capability_have(CAP_NET_ADMIN) ? "CAP_NET_ADMIN" : "no capabilities";
+}
+
 // Keeps the permitted set over the change of identity, because locking the secure bits comes last:
 // they would forbid the change's own side effects otherwise.
 static int identity_change(uint32_t uid, uint32_t gid, bool net_admin)

@@ -93,6 +93,10 @@ void engine_rig_start(struct engine_rig *rig, const struct message_role_config *
     receive(rig->monitor, MESSAGE_ROLE_TO_MONITOR, &m);
     cr_assert_eq(m.type, MESSAGE_ROLE_READY);
     engine_rig_receive(rig, &m);
+    cr_assert_eq(m.type, MESSAGE_STATUS_NOTE);
+    cr_expect_str_eq(m.u.status_note.topic, "engine");
+    cr_expect_not_null(strstr(m.u.status_note.text, "seccomp, empty root, "));
+    engine_rig_receive(rig, &m);
     cr_assert_eq(m.type, MESSAGE_ENGINE_OFFER);
     rig->offer = m.u.engine_offer;
 }

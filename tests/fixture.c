@@ -287,6 +287,16 @@ static int fixture_remove_entry(const char *path, const struct stat *st, int typ
     return remove(path);
 }
 
+// Whatever a test was about: a role that did what its policy does not let it do is a fault, also
+// if the test did not notice that it was replaced. With CRYPTOD_SANDBOX_TRAP=1 the log names the
+// call.
+static void fixture_expect_no_violation(const struct fixture *f)
+{
+    if (fixture_log_contains(f, "is not in the policy") ||
+        fixture_log_contains(f, "Bad system call"))
+        fixture_fail(f, "a role left its sandbox's policy");
+}
+
 void fixture_stop(struct fixture *f)
 {
     int status = 0;
@@ -301,6 +311,7 @@ void fixture_stop(struct fixture *f)
             fixture_fail(f, "the monitor did not end with status 0");
         cr_assert_neq(access(f->socket, F_OK), 0, "the socket is left behind");
     }
+    fixture_expect_no_violation(f);
     cr_assert_eq(nftw(f->folder, fixture_remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0, "%s: %s",
                  f->folder, strerror(errno));
     f->folder[0] = '\0';

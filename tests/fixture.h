@@ -42,9 +42,9 @@ void fixture_launch(struct fixture *f, const char *extra_conf);
 void fixture_launch_with(struct fixture *f, const char *extra_conf, void (*prepare)(void *user),
                          void *user);
 
-// SIGTERM; waits; asserts exit status 0, that no process of it and no socket is left; removes the
-// folder. Does nothing on a fixture that was not started or is stopped already, so it may be called
-// in a .fini too.
+// SIGTERM; waits; asserts exit status 0, that no process of it and no socket is left, and that no
+// role made a call that its policy lacks; removes the folder. Does nothing on a fixture that was
+// not started or is stopped already, so it may be called in a .fini too.
 void fixture_stop(struct fixture *f);
 
 // Waits for the monitor to end by itself (at most 10 s), asserts that no process is left; returns

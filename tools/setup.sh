@@ -12,6 +12,7 @@ packages=(
     libcriterion-dev openssl                                                                  # tests
     openssh-server openssh-client                                                             # the demo's programs
     kmod iproute2 procps jq perl-base mandoc
+    systemd # systemd-analyze
 )
 [ "${1:-}" = --demo ] || packages+=(openvpn) # a program besides sshd
 [ "${1:-}" = --demo ] || packages+=(build-essential debhelper dpkg-dev fakeroot lintian) # the packages

@@ -29,6 +29,9 @@ int control_start(struct control *control);
 // exit status.
 int control_run(struct control *control);
 
+// Something about the engine that status tells admins. Before control_run().
+void control_send_note(struct control *control, const char *topic, const char *text);
+
 // Ends the workers. false: some hang, and the process must end without control_free().
 bool control_stop(struct control *control);
 

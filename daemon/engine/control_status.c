@@ -17,6 +17,15 @@ void control_send_offer(struct control *control)
     outbox_send(&control->outbox, &m);
 }
 
+void control_send_note(struct control *control, const char *topic, const char *text)
+{
+    struct message m = {.type = MESSAGE_STATUS_NOTE};
+
+    SET_TEXT(m.u.status_note.topic, topic);
+    SET_TEXT(m.u.status_note.text, text);
+    outbox_send(&control->outbox, &m);
+}
+
 static void send_algorithm(struct control *control, uint64_t serial, struct offer_row *row)
 {
     struct message m = {.type = MESSAGE_STATUS_ALGORITHM, .serial = serial};

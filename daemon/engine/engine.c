@@ -26,6 +26,8 @@
 //   the end               clock_gettime, futex, exit_group
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,6 +47,8 @@ struct engine {
     struct message_calibration_key key;
     struct offer offer;
     struct control *control;
+    bool locked; // its memory
+    char note[192];
 };
 
 // The monitor ends the engine, and not the terminal that the monitor runs in.
@@ -58,7 +62,7 @@ static void ignore_signals(void)
 
 // ONFAULT: only what is used is locked, not each thread's whole stack. Without a limit only (the
 // monitor raises it): CAP_IPC_LOCK goes, and then a mapping over the limit would fail.
-static void lock_memory(void)
+static bool lock_memory(void)
 {
     struct rlimit limit;
 
@@ -66,6 +70,9 @@ static void lock_memory(void)
         log_notice("memory is not locked: keys could reach swap space (limit memlock)");
     else if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
         log_notice("memory is not locked: keys could reach swap space: %s", strerror(errno));
+    else
+        return true;
+    return false;
 }
 
 static uint32_t choose_workers(uint32_t wanted)
@@ -111,7 +118,7 @@ static int start(struct engine *engine)
     int r;
 
     ignore_signals();
-    lock_memory();
+    engine->locked = lock_memory();
     r = offer_init(&engine->offer, config, n_workers);
     if (r < 0) {
         log_error("OpenSSL cannot be used: %s", strerror(-r));
@@ -134,8 +141,10 @@ static int start(struct engine *engine)
 }
 
 // From 7.3 on the kernel lets only CAP_NET_ADMIN bind to most algorithms (crypto.af_alg_restrict).
-static int go_into_sandbox(const struct message_role_config *config)
+static int go_into_sandbox(struct engine *engine)
 {
+    const struct message_role_config *config = &engine->config;
+    char limit[96];
     int r = sandbox_drop_privileges(SANDBOX_ROOT_NOWHERE, config->uid, config->gid,
                                     kernel_is_from(7, 3));
 
@@ -143,7 +152,12 @@ static int go_into_sandbox(const struct message_role_config *config)
         log_error("cannot give up privileges: %s", strerror(-r));
         return r;
     }
-    r = sandbox_load(SANDBOX_ENGINE, sandbox_action_get());
+    sandbox_describe_limit(sandbox_limit_files(NULL, 0), limit, sizeof(limit));
+    snprintf(engine->note, sizeof(engine->note), "seccomp, empty root, %s, %s, memory %slocked",
+             limit, sandbox_describe_capabilities(), engine->locked ? "" : "not ");
+    log_info("sandbox: %s", engine->note);
+    r = sandbox_load(config->fault[0] != '\0' ? SANDBOX_FAULTY_ENGINE : SANDBOX_ENGINE,
+                     sandbox_action_get());
     if (r < 0)
         log_error("cannot load the sandbox: %s", strerror(-r));
     return r;
@@ -162,6 +176,7 @@ static int serve(struct engine *engine)
         log_error("cannot start to serve: %s", strerror(-r));
         return 1;
     }
+    control_send_note(engine->control, "engine", engine->note);
     log_info("serving; AF_ALG: %s", engine->offer.afalg_text);
     return control_run(engine->control);
 }
@@ -182,7 +197,7 @@ int engine_main(void)
         return 1;
     }
     log_init("engine", engine.config.log_level);
-    if (start(&engine) == 0 && go_into_sandbox(&engine.config) == 0) {
+    if (start(&engine) == 0 && go_into_sandbox(&engine) == 0) {
         status = serve(&engine);
         // A worker that hangs holds keys and memory: the kernel takes them back, not we.
         if (!control_stop(engine.control))

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -88,6 +89,9 @@ static void monitor_handle(struct front *front, const struct message *m)
         front_set_limits(front, &m->u.role_config);
         log_init("front", m->u.role_config.log_level);
         log_info("new configuration");
+        break;
+    case MESSAGE_STATUS_NOTE:
+        report_on_note(front, m);
         break;
     default:
         log_error("monitor: unexpected message");
@@ -232,10 +236,19 @@ void front_stop(struct front *front, int exit_status)
     event_base_loopbreak(front->base);
 }
 
-static int front_enter_sandbox(const struct message_role_config *config)
+static int front_enter_sandbox(struct front *front)
 {
-    int r = sandbox_drop_privileges(SANDBOX_ROOT_NOWHERE, config->uid, config->gid, false);
-    return r < 0 ? r : sandbox_load(SANDBOX_FRONT, sandbox_action_get());
+    char limit[96], note[192];
+    int r =
+        sandbox_drop_privileges(SANDBOX_ROOT_NOWHERE, front->config.uid, front->config.gid, false);
+    if (r < 0)
+        return r;
+    sandbox_describe_limit(sandbox_limit_files(NULL, 0), limit, sizeof(limit));
+    snprintf(note, sizeof(note), "seccomp, empty root, %s, %s", limit,
+             sandbox_describe_capabilities());
+    report_set_note(&front->report, "front", note);
+    log_info("sandbox: %s", note);
+    return sandbox_load(SANDBOX_FRONT, sandbox_action_get());
 }
 
 // Room for a client's descriptor, and for two more that wait on the way to a busy engine, for each
@@ -270,7 +283,7 @@ int front_main(void)
     r = front_init(&front, &config, ROLE_FD_MONITOR, config.mode == MESSAGE_OK ? ROLE_FD_PEER : -1,
                    ROLE_FD_LISTENER);
     if (r == 0)
-        r = front_enter_sandbox(&config);
+        r = front_enter_sandbox(&front);
     int status = EXIT_FAILURE;
     if (r < 0)
         log_error("cannot start: %s", strerror(-r));

@@ -145,6 +145,7 @@ static const struct {
     {MESSAGE_CALIBRATION, calibrate_on_message},
     {MESSAGE_CALIBRATION_END, calibrate_on_message},
     {MESSAGE_CALIBRATION_PROGRESS, calibrate_on_message},
+    {MESSAGE_STATUS_NOTE, report_on_note},
 };
 
 static void relay_dispatch(struct relay *relay, const struct message *m)

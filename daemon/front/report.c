@@ -20,6 +20,8 @@ struct report_snapshot {
     struct message_status_summary summary;
     uint32_t n_algorithms;
     struct message_status_algorithm algorithms[REPORT_ALGORITHMS_MAX];
+    uint32_t n_notes;
+    struct message_status_note notes[REPORT_NOTES_MAX];
     uint32_t n_channels;
     struct message_status_channel channels[];
 };
@@ -113,6 +115,8 @@ static struct report_snapshot *snapshot_new(struct front *front, bool engine_ans
         snapshot->n_algorithms = report->n_algorithms;
         memcpy(snapshot->algorithms, report->algorithms, sizeof(snapshot->algorithms));
     }
+    snapshot->n_notes = report->n_notes;
+    memcpy(snapshot->notes, report->notes, sizeof(snapshot->notes));
     LIST_FOREACH(client, &front->clients, link)
     {
         if (has_channel(client))
@@ -132,6 +136,7 @@ static bool snapshot_row(const struct report_snapshot *snapshot, bool admin, uin
                          struct message *ret)
 {
     uint32_t n_channels = admin ? snapshot->n_channels : 0;
+    uint32_t n_notes = admin ? snapshot->n_notes : 0;
 
     if (row == 0) {
         ret->type = MESSAGE_STATUS_SUMMARY;
@@ -150,9 +155,15 @@ static bool snapshot_row(const struct report_snapshot *snapshot, bool admin, uin
         ret->u.status_channel = snapshot->channels[row];
         return true;
     }
+    row -= n_channels;
+    if (row < n_notes) {
+        ret->type = MESSAGE_STATUS_NOTE;
+        ret->u.status_note = snapshot->notes[row];
+        return true;
+    }
     ret->type = MESSAGE_STATUS_END;
     ret->u.status_end = (struct message_status_end){.reason = snapshot->reason};
-    return row == n_channels;
+    return row == n_notes;
 }
 
 // ---------------------------------------------------------------- answers
@@ -287,6 +298,34 @@ enum verdict report_handle_status(struct client *client, const struct message *m
     else if (report->late || (report->serial == 0 && report_begin_round(front) < 0))
         r = report_answer_alone(client, false);
     return r < 0 ? VERDICT_CLOSE : VERDICT_KEEP;
+}
+
+// ---------------------------------------------------------------- notes
+
+static void note_set(struct report *report, const struct message_status_note *note)
+{
+    uint32_t i = 0;
+
+    while (i < report->n_notes && strcmp(report->notes[i].topic, note->topic) != 0)
+        i++;
+    if (i == REPORT_NOTES_MAX)
+        return;
+    report->notes[i] = *note;
+    report->n_notes += i == report->n_notes;
+}
+
+void report_set_note(struct report *report, const char *topic, const char *text)
+{
+    struct message_status_note note = {0};
+
+    text_copy(note.topic, sizeof(note.topic), topic);
+    text_copy(note.text, sizeof(note.text), text);
+    note_set(report, &note);
+}
+
+void report_on_note(struct front *front, const struct message *m)
+{
+    note_set(&front->report, &m->u.status_note);
 }
 
 // ---------------------------------------------------------------- the engine's answer

@@ -2,8 +2,8 @@
 // STATUS: asks the engine once for all clients that wait, makes one snapshot of its answer and of
 // the front's own counts, and sends each client the rows that it may see.
 //
-//      client 1 --STATUS--+                       +--> SUMMARY, ALGORITHM.., CHANNEL.. (admins),
-//      END client 2 --STATUS--+--> ENGINE_STATUS ..END+--> SUMMARY, ALGORITHM.., END
+//      client 1 --STATUS--+                       +--> SUMMARY, ALGORITHM.., CHANNEL.. and NOTE..
+//      (admins), END client 2 --STATUS--+--> ENGINE_STATUS ..END+--> SUMMARY, ALGORITHM.., END
 //
 // At most one ENGINE_STATUS is under way, however many ask. An engine that does not answer in time
 // is reported as such. A client that reads slowly is sent its rows as room comes, for a bounded
@@ -19,6 +19,7 @@
 #include "verdict.h"
 
 #define REPORT_ALGORITHMS_MAX 32u // rows of the engine: algorithms times backends
+#define REPORT_NOTES_MAX      8u  // topics
 
 struct client;
 struct front;
@@ -32,6 +33,8 @@ struct report {      // the round under way
     struct message_engine_summary summary; // what the engine said last
     uint32_t n_algorithms;
     struct message_status_algorithm algorithms[REPORT_ALGORITHMS_MAX];
+    uint32_t n_notes; // of all times: the latest of each topic
+    struct message_status_note notes[REPORT_NOTES_MAX];
 };
 
 struct report_answer { // one client's; zeroed: it has not asked
@@ -53,6 +56,12 @@ int report_flush(struct client *client);
 
 // What the client asked for is not wanted any more.
 void report_forget(struct client *client);
+
+// What front says of itself to admins. A topic's earlier text is replaced.
+void report_set_note(struct report *report, const char *topic, const char *text);
+
+// A note of the engine or the monitor; what finds no room is dropped.
+void report_on_note(struct front *front, const struct message *m);
 
 // The engine's rows, and its END.
 void report_on_summary(struct front *front, const struct message *m);

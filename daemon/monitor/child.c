@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,10 +58,28 @@ bool child_is_ready(const struct child *child)
     return child->ready && !child->ending;
 }
 
+// A role that is not root any more can be ended by root with CAP_KILL, or by its own user. The
+// monitor does without CAP_KILL, with which it could end any process: it takes the role's uid as
+// its effective one for a moment. Nobody can reach it meanwhile, because its real and saved ones
+// stay root's.
+static void child_kill_as_its_user(const struct child *child)
+{
+    if (seteuid(child->config.uid) < 0) {
+        log_error("a role cannot be ended: %s", strerror(errno));
+        return;
+    }
+    (void)kill(child->pid, SIGKILL);
+    // The kernel sets it anew at a change of identity, from fs.suid_dumpable.
+    if (seteuid(0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+        log_error("cannot become root again: %s", strerror(errno));
+        abort();
+    }
+}
+
 void child_kill(struct child *child)
 {
-    if (child->pid != 0)
-        kill(child->pid, SIGKILL);
+    if (child->pid != 0 && kill(child->pid, SIGKILL) < 0 && errno == EPERM)
+        child_kill_as_its_user(child);
 }
 
 static void child_fail(struct child *child, bool exited)
@@ -195,6 +214,19 @@ static void child_send_config(struct child *child)
         log_debug("%s: configuration not sent: %s", spawn_role_name(child->role), strerror(-r));
 }
 
+// A note that finds no room is of no loss to anybody but who asks for status.
+void child_send_notes(struct child *child, const struct message_status_note *notes, size_t n_notes)
+{
+    struct message m = {.type = MESSAGE_STATUS_NOTE};
+
+    for (size_t i = 0; i < n_notes && child->fd >= 0; i++) {
+        m.u.status_note = notes[i];
+        int r = packet_send(child->fd, &m, NULL, 0);
+        if (r < 0)
+            log_debug("%s: note not sent: %s", spawn_role_name(child->role), strerror(-r));
+    }
+}
+
 void child_configure(struct child *child, const struct message_role_config *config,
                      uint32_t ping_limit)
 {
@@ -275,6 +307,7 @@ static int child_spawn(struct child *child, const struct child_settings *setting
         child->config.calibrations = calibration_store_count_messages(child->store);
     child_send_config(child);
     child_send_calibration(child);
+    child_send_notes(child, settings->notes, settings->n_notes);
     return 0;
 }
 

@@ -26,11 +26,13 @@ struct child_settings {
     int listener_fd;   // -1: none
     char *quarantined; // the list for the engine (message_role_config); its findings are added
     uint32_t ping_limit;
-    uint32_t start_limit;            // like ping_limit, but until it is ready
-    struct calibration_store *store; // what it may know and change of it; NULL: nothing
+    uint32_t start_limit;                    // like ping_limit, but until it is ready
+    struct calibration_store *store;         // what it may know and change of it; NULL: nothing
+    const struct message_status_note *notes; // what it is told besides, n_notes
+    size_t n_notes;
 };
 
-// Starts the role and sends it config, and what is in the store. 0 or a negative errno.
+// Starts the role and sends it config, notes, and what is in the store. 0 or a negative errno.
 int child_start(enum config_role role, const struct child_settings *settings,
                 const struct message_role_config *config, const struct child_handlers *handlers,
                 struct child **ret);
@@ -46,6 +48,9 @@ void child_kill(struct child *child);
 // Sends a new configuration, as soon as there is room.
 void child_configure(struct child *child, const struct message_role_config *config,
                      uint32_t ping_limit);
+
+// Tells front something that its status shows.
+void child_send_notes(struct child *child, const struct message_status_note *notes, size_t n_notes);
 
 // To be called at every ping interval. Pings are counted, not time: a monitor that was itself
 // stopped or suspended sends none meanwhile, so it finds nobody guilty afterwards.

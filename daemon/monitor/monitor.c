@@ -12,9 +12,12 @@
 
 #include "calibration_store.h"
 #include "config.h"
+#include "confine.h"
 #include "listener.h"
 #include "log.h"
 #include "notify.h"
+#include "reach.h"
+#include "role.h"
 #include "sandbox.h"
 #include "spawn.h"
 #include "supervise.h"
@@ -31,6 +34,9 @@ struct monitor {
     struct event *watchdog;
     struct calibration_store *store;
     struct supervisor *supervisor;
+    int reach; // reach_try()'s, if the configuration names AF_ALG
+    bool reach_known;
+    struct message_status_note notes[2]; // for status: how the monitor is kept in, AF_ALG
 };
 
 // What only a new start can change.
@@ -49,6 +55,32 @@ static void monitor_warn_unchanged(const struct config *old, const struct config
         log_warning("keys of section [engine] are taken over by a restart only");
 }
 
+// Looks at the drop-ins again, and at nothing else.
+static void monitor_note_reach(struct monitor *m)
+{
+    struct message_status_note *note = &m->notes[1];
+
+    *note = (struct message_status_note){.topic = "AF_ALG"};
+    if (m->reach_known)
+        reach_describe(m->reach, REACH_UNITS, note->text, sizeof(note->text));
+    else
+        snprintf(note->text, sizeof(note->text), "not looked at: no backend afalg");
+}
+
+static void monitor_confine(struct monitor *m)
+{
+    const struct confine_settings settings = {.config_path = m->config_path,
+                                              .socket = m->config.socket,
+                                              .state_directory = m->config.state_directory};
+    struct message_status_note *note = &m->notes[0];
+    char limit[96];
+
+    confine_monitor(&settings, limit, sizeof(limit));
+    *note = (struct message_status_note){.topic = "monitor"};
+    snprintf(note->text, sizeof(note->text), "root, %s", limit);
+    log_info("sandbox: %s", note->text);
+}
+
 static void monitor_reload(struct monitor *m)
 {
     char error[CONFIG_ERROR_MAX];
@@ -61,6 +93,7 @@ static void monitor_reload(struct monitor *m)
         monitor_warn_unchanged(&m->config, &config);
         log_init("monitor", config.log_level);
         m->config = config;
+        monitor_note_reach(m);
         supervisor_reload(m->supervisor, &config);
         log_notice("configuration read again");
     }
@@ -163,10 +196,16 @@ static int monitor_init(struct monitor *m)
     if (r == 0)
         r = calibration_store_new(m->config.state_directory, &m->store);
     if (r == 0) {
+        m->reach_known = (m->config.backends & CONFIG_BACKEND_AFALG) != 0;
+        m->reach = m->reach_known ? reach_try() : 0;
+        monitor_note_reach(m);
+        monitor_confine(m);
         struct supervisor_settings settings = {.base = m->base,
                                                .program_fd = m->program_fd,
                                                .listener_fd = m->listener.fd,
-                                               .store = m->store};
+                                               .store = m->store,
+                                               .notes = m->notes,
+                                               .n_notes = sizeof(m->notes) / sizeof(m->notes[0])};
         r = supervisor_new(&settings, &m->config, &m->supervisor);
     }
     if (r < 0)

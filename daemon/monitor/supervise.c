@@ -218,6 +218,10 @@ static int supervise_start_child(struct supervisor *s, enum config_role role, in
     };
     struct message_role_config config;
 
+    if (role == CONFIG_ROLE_FRONT) {
+        settings.notes = s->settings.notes;
+        settings.n_notes = s->settings.n_notes;
+    }
     supervise_fill_config(s, role, &config);
     int r = child_start(role, &settings, &config, &handlers, &s->child[role]);
     s->n_processes += r == 0;
@@ -339,6 +343,8 @@ void supervisor_reload(struct supervisor *s, const struct config *config)
         if (s->child[role] != NULL) {
             supervise_fill_config(s, role, &role_config);
             child_configure(s->child[role], &role_config, config->ping_limit);
+            if (role == CONFIG_ROLE_FRONT)
+                child_send_notes(s->child[role], s->settings.notes, s->settings.n_notes);
         }
 }
 

@@ -23,7 +23,9 @@ struct supervisor_settings {
     struct event_base *base; // stays the caller's, as do both descriptors
     int program_fd;          // spawn_open_program()
     int listener_fd;
-    struct calibration_store *store; // the caller's
+    struct calibration_store *store;         // the caller's
+    const struct message_status_note *notes; // for front: n_notes, the caller's; may change later
+    size_t n_notes;
 };
 
 // Makes it and starts the roles. config is copied. 0 or a negative errno.
@@ -33,7 +35,7 @@ int supervisor_new(const struct supervisor_settings *settings, const struct conf
 // After supervisor_stop() and the end of the loop. NULL is allowed.
 void supervisor_free(struct supervisor *supervisor);
 
-// A new configuration for the roles that run and those that will be started.
+// A new configuration, and notes, for the roles that run and those that will be started.
 void supervisor_reload(struct supervisor *supervisor, const struct config *config);
 
 // Call at SIGCHLD: reaps.

@@ -122,6 +122,8 @@ void raw_expect(int client, enum message_type type, struct message *ret)
 {
     int r = packet_read(client, MESSAGE_FRONT_TO_CLIENT, ret);
 
+    while (r == 0 && ret->type == MESSAGE_STATUS_NOTE && type != MESSAGE_STATUS_NOTE)
+        r = packet_read(client, MESSAGE_FRONT_TO_CLIENT, ret);
     cr_assert_eq(r, 0, "no %s: %s", message_info(type)->name, strerror(-r));
     cr_assert_eq(ret->type, type, "%s, not %s", message_info(ret->type)->name,
                  message_info(type)->name);

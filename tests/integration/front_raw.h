@@ -37,7 +37,7 @@ void raw_hello_fill(struct message *ret);
 // connect, HELLO, a good answer: an open channel. The memory and bell[0] stay in *channel.
 int raw_open(const struct fixture *f, struct raw_channel *channel);
 
-// The next message; must be of that type.
+// The next message, notes of a status left out; must be of that type.
 void raw_expect(int client, enum message_type type, struct message *ret);
 
 // The daemon closes this client, whatever it says before.

@@ -4,6 +4,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/if_alg.h>
 #include <linux/netlink.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,7 +17,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "confined.h"
@@ -41,6 +45,21 @@ Test(engine_policy, conditions_bite)
 Test(engine_policy, rest_is_refused)
 {
     policy_check_rest_refused(SANDBOX_ENGINE);
+}
+
+// An engine that fails on order may do what an engine does, and sleep.
+Test(engine_policy, a_faulty_engine_may_sleep_and_nothing_more)
+{
+    static const char *const sleeps[] = {"clock_nanosleep", "nanosleep", "restart_syscall"};
+
+    policy_check_rows(SANDBOX_FAULTY_ENGINE);
+    policy_check_rows_survive(SANDBOX_FAULTY_ENGINE);
+    policy_check_conditions_bite(SANDBOX_FAULTY_ENGINE);
+    policy_check_rest_refused(SANDBOX_FAULTY_ENGINE);
+    for (size_t i = 0; i < sizeof(sleeps) / sizeof(sleeps[0]); i++) {
+        cr_expect(!policy_check_lets(SANDBOX_ENGINE, sleeps[i]), "%s", sleeps[i]);
+        cr_expect(policy_check_lets(SANDBOX_FAULTY_ENGINE, sleeps[i]), "%s", sleeps[i]);
+    }
 }
 
 Test(engine_policy, other_abis_are_refused)
@@ -232,6 +251,54 @@ static long slow_down_user(void)
     return setpriority(PRIO_USER, 0, 19);
 }
 
+static long sleep_on(void)
+{
+    return nanosleep(&(struct timespec){.tv_nsec = 1}, NULL);
+}
+
+static long lend_priority(void)
+{
+    static uint32_t word;
+
+    return syscall(SYS_futex, &word, FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
+}
+
+static long requeue(void)
+{
+    static uint32_t words[2];
+
+    return syscall(SYS_futex, &words[0], FUTEX_CMP_REQUEUE_PI, 1, 1, &words[1], 0);
+}
+
+#ifndef __SANITIZE_ADDRESS__ // whose run-time has advice of its own
+static long poison_page(void)
+{
+    return madvise(NULL, 4096, MADV_HWPOISON);
+}
+#endif
+
+static long name_a_file(void)
+{
+    const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/socket"};
+
+    return bind(0, (const struct sockaddr *)&address, sizeof(address));
+}
+
+static long set_key_by_number(void)
+{
+    int serial = 1;
+
+    return setsockopt(0, SOL_ALG, 7, &serial, sizeof(serial)); // ALG_SET_KEY_BY_KEY_SERIAL
+}
+
+static long ask_for_peer(void)
+{
+    struct ucred credentials;
+    socklen_t n = sizeof(credentials);
+
+    return getsockopt(0, SOL_SOCKET, SO_PEERCRED, &credentials, &n);
+}
+
 static int attack_run(const void *argument)
 {
     const struct attack *attack = argument;
@@ -258,6 +325,15 @@ Test(engine_policy, attacks_are_death)
         {"setsockopt(SO_BINDTODEVICE)", bind_to_device},
         {"setpriority of another process", slow_down_others},
         {"setpriority of a user", slow_down_user},
+        {"nanosleep", sleep_on},
+        {"futex(FUTEX_LOCK_PI)", lend_priority},
+        {"futex(FUTEX_CMP_REQUEUE_PI)", requeue},
+#ifndef __SANITIZE_ADDRESS__
+        {"madvise(MADV_HWPOISON)", poison_page},
+#endif
+        {"bind of a Unix socket", name_a_file},
+        {"setsockopt(ALG_SET_KEY_BY_KEY_SERIAL)", set_key_by_number},
+        {"getsockopt(SO_PEERCRED)", ask_for_peer},
     };
 
     for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++)

@@ -153,7 +153,7 @@ Test(engine_work, a_delay_survives_a_stop)
         const struct timespec delay = {1, 0};
 
         alarm(60);
-        confined_load(SANDBOX_ENGINE, SANDBOX_KILL);
+        confined_load(SANDBOX_FAULTY_ENGINE, SANDBOX_KILL);
         _exit(nanosleep(&delay, NULL) == 0 ? 0 : 1);
     }
     confined_wait_state(pid, 'S');

@@ -150,6 +150,21 @@ static int map_code(void)
            MAP_FAILED;
 }
 
+#ifndef __SANITIZE_ADDRESS__ // whose run-time maps more
+static int map_client_memory(void)
+{
+    return mmap(NULL, 4096, PROT_READ, MAP_SHARED, 0, 0) == MAP_FAILED;
+}
+#endif
+
+static int look_at_error(void)
+{
+    int error;
+    socklen_t n = sizeof(error);
+
+    return getsockopt(0, SOL_SOCKET, SO_ERROR, &error, &n);
+}
+
 static int protect_code(void)
 {
     static char page[8192];
@@ -208,6 +223,10 @@ Test(front_policy, attacks_are_death)
         {"kill", kill_parent},
         {"ptrace", trace_parent},
         {"mmap(PROT_EXEC)", map_code},
+#ifndef __SANITIZE_ADDRESS__
+        {"mmap(MAP_SHARED)", map_client_memory},
+#endif
+        {"getsockopt(SO_ERROR)", look_at_error},
         {"mprotect(PROT_EXEC)", protect_code},
         {"setrlimit", raise_limit},
         {"fcntl(F_ADD_SEALS)", seal_memory},

@@ -114,6 +114,10 @@ static void say_everything(int control, uint64_t serial)
     say_algorithm(control, serial, 0, MESSAGE_STATE_COUNT); // the same
     for (uint32_t channel = 0; channel < 100; channel++)
         say_channel(control, serial, channel);
+    for (size_t i = 0; i < 20; i++)
+        say(control, serial,
+            (struct message){.type = MESSAGE_STATUS_NOTE,
+                             .u.status_note = {.topic = "engine", .text = "kept in"}});
     say_end(control, serial, MESSAGE_OK);
 }
 
@@ -166,6 +170,11 @@ Test(client_status, all_of_it)
         cr_assert_eq(row->software_bytes, 8);
         cr_assert_eq(row->fallbacks, 9);
         cr_assert_eq(row->lane_changes, 10);
+    }
+    cr_assert_eq(status->n_notes, 20);
+    for (size_t i = 0; i < 20; i++) {
+        cr_assert_str_eq(status->notes[i].topic, "engine");
+        cr_assert_str_eq(status->notes[i].text, "kept in");
     }
     cryptod_status_free(status);
     cryptod_status_free(NULL);

@@ -2,6 +2,7 @@
 MAN_PAGES := $(wildcard man/*.[1-9])
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
+GENERATORDIR ?= $(PREFIX)/lib/systemd/system-generators
 
 $(B)/cryptod.pc: client-lib/cryptod.pc.in Makefile
 	@mkdir -p $(@D)
@@ -29,6 +30,7 @@ install: all $(B)/cryptod.pc $(B)/installed/cryptoctl $(B)/installed/cryptod.so
 	for page in $(MAN_PAGES); do \
 		install -Dm644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
 	install -Dm644 -t $(DESTDIR)$(UNITDIR) systemd/cryptod.service systemd/cryptod.socket
+	install -Dm755 systemd/cryptod-generator $(DESTDIR)$(GENERATORDIR)/cryptod-generator
 	install -Dm644 systemd/ssh.service.d/cryptod.conf $(DESTDIR)$(UNITDIR)/ssh.service.d/cryptod.conf
 	install -Dm644 systemd/cryptod.sysusers $(DESTDIR)$(SYSUSERSDIR)/cryptod.conf
 	install -Dm644 systemd/cryptod.tmpfiles $(DESTDIR)$(TMPFILESDIR)/cryptod.conf
@@ -42,5 +44,6 @@ uninstall:
 		$(DESTDIR)$(LIBDIR)/libcryptod.so $(DESTDIR)$(MODULESDIR)/cryptod.so $(DESTDIR)$(PREFIX)/include/cryptod.h \
 		$(DESTDIR)$(LIBDIR)/pkgconfig/cryptod.pc $(DESTDIR)$(UNITDIR)/cryptod.service \
 		$(DESTDIR)$(UNITDIR)/cryptod.socket $(DESTDIR)$(UNITDIR)/ssh.service.d/cryptod.conf \
-		$(DESTDIR)$(SYSUSERSDIR)/cryptod.conf $(DESTDIR)$(TMPFILESDIR)/cryptod.conf
+		$(DESTDIR)$(SYSUSERSDIR)/cryptod.conf $(DESTDIR)$(TMPFILESDIR)/cryptod.conf \
+		$(DESTDIR)$(GENERATORDIR)/cryptod-generator
 	for page in $(MAN_PAGES); do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
