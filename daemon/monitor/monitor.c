@@ -15,6 +15,7 @@
 #include "listener.h"
 #include "log.h"
 #include "notify.h"
+#include "quarantine_store.h"
 #include "sandbox.h"
 #include "spawn.h"
 #include "supervise.h"
@@ -30,6 +31,7 @@ struct monitor {
     struct event *signal[MONITOR_SIGNALS];
     struct event *watchdog;
     struct calibration_store *store;
+    struct quarantine_store *quarantine;
     struct supervisor *supervisor;
 };
 
@@ -127,6 +129,7 @@ static void monitor_fini(struct monitor *m)
 {
     supervisor_free(m->supervisor);
     calibration_store_free(m->store);
+    quarantine_store_free(m->quarantine);
     for (size_t i = 0; i < MONITOR_SIGNALS; i++)
         if (m->signal[i] != NULL)
             event_free(m->signal[i]);
@@ -162,11 +165,14 @@ static int monitor_init(struct monitor *m)
         r = monitor_add_events(m);
     if (r == 0)
         r = calibration_store_new(m->config.state_directory, &m->store);
+    if (r == 0)
+        r = quarantine_store_new(m->config.state_directory, &m->quarantine);
     if (r == 0) {
         struct supervisor_settings settings = {.base = m->base,
                                                .program_fd = m->program_fd,
                                                .listener_fd = m->listener.fd,
-                                               .store = m->store};
+                                               .store = m->store,
+                                               .quarantine = m->quarantine};
         r = supervisor_new(&settings, &m->config, &m->supervisor);
     }
     if (r < 0)
