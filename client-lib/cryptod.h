@@ -152,6 +152,8 @@ struct cryptod_status_algorithm {
     uint64_t errors;
     uint64_t verified;   // results compared with OpenSSL's in use
     uint64_t mismatches; // that were wrong: then it is quarantined
+    uint32_t keys;       // set in its driver now; 0 for OpenSSL, which takes any number
+    uint64_t key_lacks;  // how often the driver had no room for one: software instead
 };
 
 struct cryptod_status_channel {

@@ -143,7 +143,7 @@ int keystream_crypt(struct session *session, struct cryptod_stream *stream, uint
     if (!session_is_intact(session)) // the memory is the parent's
         return -EPIPE;
     // After an error of the engine others are none the worse.
-    uint64_t slots = r == -EIO ? 0 : keystream_slots(session, index);
+    uint64_t slots = r == -EIO || r == -EUSERS ? 0 : keystream_slots(session, index);
     keystream_drop(session, index);
     return ring_give_up(session, slots, r);
 }

@@ -64,6 +64,8 @@ static void window_collect_returning(struct session *session)
         if (!(table->returning & RING_SLOT_BIT(slot)) || !ring_is_done(session, slot))
             continue;
         table->returning &= ~RING_SLOT_BIT(slot);
+        if (ring_result(session, slot) == SHM_RESULT_LOST)
+            continue; // its driver may still write into it: never free again
         if (ring_result(session, slot) == 0 &&
             shm_claim(slot_done(session, slot), SHM_CLAIM_CLIENT))
             explicit_bzero(shm_data(&session->map, slot), table->pieces[slot].n_bytes);
@@ -162,8 +164,9 @@ int keystream_await(struct session *session, uint32_t index)
     int r = window_wait(session, index);
     if (r < 0)
         return r;
-    if (ring_result(session, slot) != 0)
-        return -EIO;
+    r = ring_result(session, slot);
+    if (r != 0)
+        return r == -EUSERS ? r : -EIO;
     if (!shm_claim(slot_done(session, slot), SHM_CLAIM_CLIENT))
         return -ESTALE;
     piece->is_claimed = true;

@@ -89,6 +89,13 @@ static void lane_settle(struct session *session, struct cryptod_stream *stream)
     stream->is_settled = true;
 }
 
+static void lane_refuse(struct session *session, struct cryptod_stream *stream)
+{
+    lane_settle(session, stream);
+    if (stream->refusals < LANE_REFUSALS_MAX)
+        stream->refusals++;
+}
+
 // Whether the daemon has the stream's key; asks for it if not.
 static bool lane_is_open(struct session *session, struct cryptod_stream *stream)
 {
@@ -107,15 +114,15 @@ static bool lane_is_open(struct session *session, struct cryptod_stream *stream)
     default:
         break;
     }
-    lane_settle(session, stream);
-    if (stream->refusals < LANE_REFUSALS_MAX)
-        stream->refusals++;
+    lane_refuse(session, stream);
     return false;
 }
 
 static void lane_judge(struct session *session, struct cryptod_stream *stream, int result)
 {
-    if (result == -EIO && ++stream->errors >= LANE_ERRORS_MAX)
+    if (result == -EUSERS) // the engine has no room for the key: as if it had refused it
+        lane_refuse(session, stream);
+    else if (result == -EIO && ++stream->errors >= LANE_ERRORS_MAX)
         lane_settle(session, stream);
 }
 

@@ -28,8 +28,11 @@ int32_t ring_result(const struct session *session, uint32_t slot)
 bool ring_is_ready(struct session *session)
 {
     for (uint32_t slot = 0; session->late != 0 && slot < session->map.n_slots; slot++)
-        if ((session->late & RING_SLOT_BIT(slot)) && ring_is_done(session, slot))
+        if ((session->late & RING_SLOT_BIT(slot)) && ring_is_done(session, slot)) {
             session->late &= ~RING_SLOT_BIT(slot);
+            if (ring_result(session, slot) == SHM_RESULT_LOST)
+                session->lost |= RING_SLOT_BIT(slot);
+        }
     return session->late == 0;
 }
 
@@ -127,8 +130,10 @@ int ring_wait(const struct session *session, uint32_t slot, uint32_t n_spins)
 
 int ring_give_up(struct session *session, uint64_t slots, int error)
 {
-    counters_add(&counters_process.fallbacks, 1);
     session->late |= slots;
+    if (error == -EUSERS)
+        return error;
+    counters_add(&counters_process.fallbacks, 1);
     if (error == -EIO)
         return error;
     if (error != -ETIMEDOUT) {

@@ -54,7 +54,7 @@ static void session_withdraw(void)
     for (uint32_t i = 0; i < ALGORITHM_COUNT; i++)
         atomic_store_explicit(&session.lanes[i], 0, memory_order_relaxed);
     slot_table_reset(&session.slots, 0);
-    session.late = 0;
+    session.late = session.lost = 0;
 }
 
 // The mapping stays until the channel is released: the holder may still have pointers into it.
@@ -120,7 +120,7 @@ static int session_connect(void)
     session.deadline_ms = made.reply.deadline_ms;
     session.spins = relax_count(made.reply.spin_us);
     session.sequence = session.deadlines = session.request_slot = 0;
-    session.late = 0;
+    session.late = session.lost = 0;
     slot_table_reset(&session.slots, made.map.n_streams);
     keystream_table_reset(&session.keystream, made.map.n_slots, made.reply.keystream_slots);
     session_publish_offers(&made.reply);

@@ -28,6 +28,7 @@ struct session {
     uint32_t sequence;             // requests put into the ring so far
     uint32_t asked[SHM_SLOTS_MAX]; // the sequence of a data slot's last request
     uint64_t late;                 // a bit a data slot: its request was given up, and is not done
+    uint64_t lost;                 // the same: it hangs in a driver, and the slot is not to be used
     uint32_t deadlines;            // that passed so far
     uint32_t request_slot;         // whose turn it is in the request lane, modulo their number
     struct slot_table slots;

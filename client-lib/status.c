@@ -165,6 +165,8 @@ static int status_publish_algorithms(struct status *status)
             .errors = row->errors,
             .verified = row->verified,
             .mismatches = row->mismatches,
+            .keys = row->keys,
+            .key_lacks = row->key_lacks,
         };
     }
     return 0;

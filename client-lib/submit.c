@@ -12,18 +12,38 @@
 // leaves alone, so a step is either done or not.
 #define SUBMIT_COPY_SIZE 4096u
 
-// Published and not yet copied out: the pieces in the last n slots before session->request_slot.
+// Published and not yet copied out: the pieces in the n slots from the first of these on.
 struct submit_flight {
+    uint32_t slots[SHM_SLOTS_REQUEST]; // in a circle
     uint32_t n_bytes[SHM_SLOTS_REQUEST];
+    uint32_t first;
     uint32_t n;
     size_t n_ahead;                   // bytes of the job that are in the flight
     uint8_t iv[ALGORITHM_IV_LEN_MAX]; // of the piece after them
 };
 
-// The slots of the request lane take turns; back: how many turns ago.
-static uint32_t submit_slot(const struct session *session, uint32_t back)
+#define SUBMIT_SLOTS_ALL (RING_SLOT_BIT(SHM_SLOTS_REQUEST) - 1)
+
+static uint32_t submit_count_slots(const struct session *session)
 {
-    return (session->request_slot - back) % SHM_SLOTS_REQUEST;
+    return (uint32_t)__builtin_popcountll(SUBMIT_SLOTS_ALL & ~session->lost);
+}
+
+// The slots of the request lane take turns, but for those that are lost. (There is one that is
+// not.)
+static uint32_t submit_next_slot(struct session *session)
+{
+    uint32_t slot;
+
+    do
+        slot = session->request_slot++ % SHM_SLOTS_REQUEST;
+    while (session->lost & RING_SLOT_BIT(slot));
+    return slot;
+}
+
+static uint32_t *submit_slot(struct submit_flight *flight, uint32_t i)
+{
+    return &flight->slots[(flight->first + i) % SHM_SLOTS_REQUEST];
 }
 
 // The IV of the piece after this one.
@@ -42,7 +62,7 @@ static int submit_publish(struct session *session, const struct submit_job *job,
     const uint8_t *in = job->in + flight->n_ahead;
     size_t left = job->n_bytes - flight->n_ahead;
     uint32_t n_bytes = left < SHM_SLOT_SIZE ? (uint32_t)left : SHM_SLOT_SIZE;
-    uint32_t slot = submit_slot(session, 0);
+    uint32_t slot = submit_next_slot(session);
     struct shm_request request = {
         .stream = job->stream,
         .operation = job->encrypt ? SHM_OP_ENCRYPT : SHM_OP_DECRYPT,
@@ -54,8 +74,7 @@ static int submit_publish(struct session *session, const struct submit_job *job,
     flight->n_bytes[slot] = n_bytes;
     memcpy(shm_data(&session->map, slot), in, n_bytes);
     ring_put(session, &request);
-    session->request_slot++;
-    flight->n++;
+    *submit_slot(flight, flight->n++) = slot;
     flight->n_ahead += n_bytes;
     if (job->mode == ALGORITHM_CTR || !job->encrypt)
         submit_next_iv(job, in, n_bytes, flight->iv);
@@ -83,14 +102,15 @@ static int submit_copy(const struct session *session, struct submit_job *job, co
 static int submit_collect(struct session *session, struct submit_job *job,
                           struct submit_flight *flight)
 {
-    uint32_t slot = submit_slot(session, flight->n);
+    uint32_t slot = *submit_slot(flight, 0);
     uint32_t n_bytes = flight->n_bytes[slot], n_step;
 
     int r = ring_wait(session, slot, session->spins);
     if (r < 0)
         return r;
-    if (ring_result(session, slot) != 0)
-        return -EIO;
+    r = ring_result(session, slot);
+    if (r != 0)
+        return r == -EUSERS ? r : -EIO;
     for (uint32_t n_done = 0; n_done < n_bytes; n_done += n_step) {
         n_step = n_bytes - n_done < SUBMIT_COPY_SIZE ? n_bytes - n_done : SUBMIT_COPY_SIZE;
         r = submit_copy(session, job, shm_data(&session->map, slot) + n_done, n_step);
@@ -99,6 +119,7 @@ static int submit_collect(struct session *session, struct submit_job *job,
     }
     if (job->mode == ALGORITHM_CBC && job->encrypt)
         memcpy(flight->iv, job->iv, sizeof flight->iv);
+    flight->first++;
     flight->n--;
     flight->n_ahead -= n_bytes;
     counters_add(&counters_process.request_operations, 1);
@@ -107,12 +128,12 @@ static int submit_collect(struct session *session, struct submit_job *job,
 }
 
 // What is left of a flight may still be written by the engine.
-static uint64_t submit_slots(const struct session *session, const struct submit_flight *flight)
+static uint64_t submit_slots(struct submit_flight *flight)
 {
     uint64_t slots = 0;
 
-    for (uint32_t back = 1; back <= flight->n; back++)
-        slots |= RING_SLOT_BIT(submit_slot(session, back));
+    for (uint32_t i = 0; i < flight->n; i++)
+        slots |= RING_SLOT_BIT(*submit_slot(flight, i));
     return slots;
 }
 
@@ -120,9 +141,12 @@ int submit_run(struct session *session, struct submit_job *job)
 {
     bool chained =
         job->mode == ALGORITHM_CBC && job->encrypt; // each IV comes from the result before
-    uint32_t window = chained ? 1 : SHM_SLOTS_REQUEST;
+    uint32_t n_slots = submit_count_slots(session), window = chained ? 1 : n_slots;
     struct submit_flight flight = {.n = 0};
     int r = 0;
+
+    if (n_slots == 0)
+        return -EUSERS;
 
     memcpy(flight.iv, job->iv, sizeof flight.iv);
     while (r == 0 && job->n_bytes > 0) {
@@ -131,5 +155,5 @@ int submit_run(struct session *session, struct submit_job *job)
         if (r == 0)
             r = submit_collect(session, job, &flight);
     }
-    return r < 0 ? ring_give_up(session, submit_slots(session, &flight), r) : 0;
+    return r < 0 ? ring_give_up(session, submit_slots(&flight), r) : 0;
 }

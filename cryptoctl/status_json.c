@@ -21,6 +21,8 @@ static struct json_object *algorithm_object(const struct cryptod_status_algorith
     json_add_number(object, "errors", row->errors);
     json_add_number(object, "verified", row->verified);
     json_add_number(object, "mismatches", row->mismatches);
+    json_add_number(object, "keys", row->keys);
+    json_add_number(object, "key_lacks", row->key_lacks);
     json_add_text(object, "text", row->text);
     return object;
 }

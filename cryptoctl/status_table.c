@@ -52,6 +52,7 @@ static int print_algorithms(const struct cryptod_status *status)
         {"LANES", 0},
         {"VERIFIED", SCOLS_FL_RIGHT},
         {"WRONG", SCOLS_FL_RIGHT},
+        {"KEYS", SCOLS_FL_RIGHT},
         {"NOTE", SCOLS_FL_RIGHT},
     };
     struct libscols_table *table = table_new(columns, sizeof columns / sizeof columns[0]);
@@ -63,11 +64,14 @@ static int print_algorithms(const struct cryptod_status *status)
         const struct cryptod_status_algorithm *row = &status->algorithms[i];
         char lanes[64], operations[CRYPTOCTL_TEXT_LEN], errors[CRYPTOCTL_TEXT_LEN];
         char bytes[CRYPTOCTL_TEXT_LEN], verified[CRYPTOCTL_TEXT_LEN], wrong[CRYPTOCTL_TEXT_LEN];
-        char note[CRYPTOCTL_TEXT_LEN];
+        char note[CRYPTOCTL_TEXT_LEN], keys[CRYPTOCTL_TEXT_LEN];
         snprintf(operations, sizeof operations, "%" PRIu64, row->operations);
         snprintf(errors, sizeof errors, "%" PRIu64, row->errors);
         snprintf(verified, sizeof verified, "%" PRIu64, row->verified);
         snprintf(wrong, sizeof wrong, "%" PRIu64, row->mismatches);
+        // "128/5": set now, and how often there was no room for another.
+        snprintf(keys, sizeof keys, row->key_lacks > 0 ? "%" PRIu32 "/%" PRIu64 : "%" PRIu32,
+                 row->keys, row->key_lacks);
         const char *cells[] = {
             row->algorithm,
             row->backend,
@@ -79,6 +83,7 @@ static int print_algorithms(const struct cryptod_status *status)
             status_lanes_text(row->lanes, lanes, sizeof lanes),
             verified,
             wrong,
+            keys,
             note_number(&notes, row->text, note, sizeof note),
         };
         r = table_add(table, cells, sizeof cells / sizeof cells[0]);

@@ -70,7 +70,7 @@ enum message_type {
     MESSAGE_ROLE_READY = 65,  // role -> monitor: sandbox on, serving
     MESSAGE_PING = 66,        // monitor -> role
     MESSAGE_PONG = 67,        // role -> monitor
-    MESSAGE_QUARANTINE = 68,  // engine -> monitor: to be told to the next engine, in ROLE_CONFIG
+    MESSAGE_QUARANTINE = 68,  // engine -> monitor: what the next engine must know of a driver
 
     MESSAGE_CALIBRATION_KEY = 72, // monitor <-> engine: what the rows that follow hold for
 
@@ -185,6 +185,9 @@ struct message_status_algorithm { // one row per (algorithm, backend)
     char text[128];      // why it is in this state
     uint64_t verified;   // results compared in use
     uint64_t mismatches; // that were wrong
+    uint32_t keys;       // set in the driver now; 0: not counted
+    uint32_t reserved2;
+    uint64_t key_lacks; // how often the driver had no room for a key
 };
 
 struct message_status_channel { // only to uid 0 and the admin group
@@ -280,13 +283,21 @@ struct message_role_config {
     uint32_t calibrations;  // engine: so many messages follow, before READY: CALIBRATION_KEY and
                             // CALIBRATIONs
     char quarantined[1024]; // "DRIVER ALGORITHM" pairs, all separated by one space: what gave wrong
-                            // results in use since the monitor started
+                            // results in use since the monitor started; "DRIVER hangs": what hung
+                            // since the machine did
+};
+
+enum message_quarantine_kind {
+    MESSAGE_QUARANTINE_WRONG,     // gave a wrong result in use, for this algorithm
+    MESSAGE_QUARANTINE_HANGS,     // does not come back from a request, whatever the algorithm
+    MESSAGE_QUARANTINE_TRIAL,     // is about to be tried; if nothing follows in time, it hangs
+    MESSAGE_QUARANTINE_TRIAL_END, // has come back from its trial
 };
 
 struct message_quarantine {
     uint32_t algorithm;
-    uint32_t reserved; // zero
-    char driver[64];   // its name, without blanks; "-": it has none
+    uint32_t kind;   // enum message_quarantine_kind
+    char driver[64]; // its name, without blanks; "-": it has none
 };
 
 struct message_status_note { // to clients: only to uid 0 and the admin group

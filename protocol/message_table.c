@@ -91,6 +91,8 @@ static const struct message_field status_algorithm[] = {
     FIELD(status_algorithm, errors),     FIELD(status_algorithm, backend),
     FIELD(status_algorithm, driver),     FIELD(status_algorithm, text),
     FIELD(status_algorithm, verified),   FIELD(status_algorithm, mismatches),
+    FIELD(status_algorithm, keys),       RESERVED(status_algorithm, reserved2),
+    FIELD(status_algorithm, key_lacks),
 };
 
 static const struct message_field status_channel[] = {
@@ -199,7 +201,7 @@ static const struct message_field role_config[] = {
 
 static const struct message_field quarantine[] = {
     FIELD(quarantine, algorithm),
-    RESERVED(quarantine, reserved),
+    FIELD(quarantine, kind),
     FIELD(quarantine, driver),
 };
 
@@ -235,7 +237,7 @@ static const struct message_row table[] = {
     ROW(STREAM_CLOSE,     stream_close,       20, 0, C_F),
     ROW(STATUS,           status,             20, 0, C_F),
     ROW(STATUS_SUMMARY,   status_summary,    344, 0, F_C),
-    ROW(STATUS_ALGORITHM, status_algorithm,  280, 0, F_C | E_F),
+    ROW(STATUS_ALGORITHM, status_algorithm,  296, 0, F_C | E_F),
     ROW(STATUS_CHANNEL,   status_channel,     80, 0, F_C),
     ROW(STATUS_END,       status_end,         20, 0, F_C | E_F),
     ROW(CALIBRATE,        calibrate,          20, 0, C_F),

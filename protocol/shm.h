@@ -33,6 +33,7 @@
 #ifndef CRYPTOD_PROTOCOL_SHM_H
 #define CRYPTOD_PROTOCOL_SHM_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,9 +93,13 @@ struct shm_request {    // 64 bytes
     uint8_t reserved[28]; // zero
 };
 
+// The request hangs in a driver that may still write into the slot, or never come back.
+#define SHM_RESULT_LOST (-EOWNERDEAD)
+
 struct shm_done {              // 64 bytes
     _Atomic uint32_t sequence; // engine: the request's sequence + 1, stored last (release)
     int32_t result;            // 0, or a negative errno: the client does that piece itself
+                               // SHM_RESULT_LOST: and never uses the slot again
     _Atomic uint32_t claim;    // SHM_CLAIM_*, of a filled keystream slot
     uint8_t reserved[52];
 };

@@ -90,7 +90,9 @@ void engine_rig_start(struct engine_rig *rig, const struct message_role_config *
     struct message m;
 
     engine_rig_launch(rig, config);
-    receive(rig->monitor, MESSAGE_ROLE_TO_MONITOR, &m);
+    do
+        receive(rig->monitor, MESSAGE_ROLE_TO_MONITOR, &m);
+    while (m.type == MESSAGE_QUARANTINE); // trials
     cr_assert_eq(m.type, MESSAGE_ROLE_READY);
     engine_rig_receive(rig, &m);
     cr_assert_eq(m.type, MESSAGE_STATUS_NOTE);

@@ -19,17 +19,37 @@ void quarantine_make_name(const char *driver, char ret[QUARANTINE_NAME_MAX])
             *c = '_';
 }
 
+struct pair {
+    const char *name;
+    const char *algorithm;
+    size_t n_name;
+    size_t n_algorithm;
+};
+
+// The pair at the list's beginning; returns what follows.
+static const char *take_pair(const char *list, struct pair *ret)
+{
+    ret->name = list;
+    ret->n_name = strcspn(list, " ");
+    ret->algorithm = list + ret->n_name + (list[ret->n_name] == ' ');
+    ret->n_algorithm = strcspn(ret->algorithm, " ");
+    return ret->algorithm + ret->n_algorithm + (ret->algorithm[ret->n_algorithm] == ' ');
+}
+
+static bool is_word(const char *word, size_t n_word, const char *text)
+{
+    return n_word == strlen(text) && memcmp(word, text, n_word) == 0;
+}
+
 static bool has_pair(const char *list, const char *name, const char *algorithm)
 {
-    while (*list != '\0') {
-        const size_t n_name = strcspn(list, " ");
-        const char *second = list + n_name + (list[n_name] == ' ');
-        const size_t n_second = strcspn(second, " ");
+    struct pair pair;
 
-        if (n_name == strlen(name) && memcmp(list, name, n_name) == 0 &&
-            n_second == strlen(algorithm) && memcmp(second, algorithm, n_second) == 0)
+    while (*list != '\0') {
+        list = take_pair(list, &pair);
+        if (is_word(pair.name, pair.n_name, name) &&
+            is_word(pair.algorithm, pair.n_algorithm, algorithm))
             return true;
-        list = second + n_second + (second[n_second] == ' ');
     }
     return false;
 }
@@ -60,4 +80,19 @@ int quarantine_add(char *list, size_t n_list, const char *name, const char *algo
         return -ENOSPC;
     }
     return 0;
+}
+
+void quarantine_get_hung(const char *list, char *ret, size_t n_ret)
+{
+    struct pair pair;
+    size_t n = 0;
+
+    ret[0] = '\0';
+    while (*list != '\0') {
+        list = take_pair(list, &pair);
+        if (is_word(pair.algorithm, pair.n_algorithm, QUARANTINE_HANGS) &&
+            pair.n_name + 1 < n_ret - n)
+            n += (size_t)snprintf(ret + n, n_ret - n, "%s%.*s", n > 0 ? " " : "", (int)pair.n_name,
+                                  pair.name);
+    }
 }

@@ -75,9 +75,14 @@ int role_receive_config(int first_free, struct message_role_config *ret)
     return 0;
 }
 
+int role_send(const struct message *m)
+{
+    return packet_send(ROLE_FD_MONITOR, m, NULL, 0);
+}
+
 int role_send_ready(void)
 {
     struct message m = {.type = MESSAGE_ROLE_READY};
 
-    return packet_send(ROLE_FD_MONITOR, &m, NULL, 0);
+    return role_send(&m);
 }

@@ -38,6 +38,9 @@ int role_receive_config(int first_free, struct message_role_config *ret);
 // The next message of the monitor (blocking, within 10 s). 0 or a negative errno.
 int role_receive_message(struct message *ret);
 
+// A message to the monitor, which waits for it if there is no room. 0 or a negative errno.
+int role_send(const struct message *m);
+
 // Tells the monitor that the role serves.
 int role_send_ready(void);
 

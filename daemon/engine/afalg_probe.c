@@ -16,6 +16,7 @@
 #include "kcapi_adapter.h"
 #include "kernel.h"
 #include "proc_crypto.h"
+#include "quarantine.h"
 
 static void say(struct backend_probe *ret, int error, const char *what)
 {
@@ -109,10 +110,11 @@ static bool try_buffer(struct backend_probe *ret)
 
 // Names the driver, while a bound socket holds it, and applies the deny list. What cannot be named
 // cannot be denied, so with a deny list it is not used either.
-static bool try_driver(const struct algorithm_info *info, const char *deny,
+static bool try_driver(const struct algorithm_info *info, const char *deny, const char *hung,
                        struct backend_probe *ret)
 {
     struct proc_crypto_driver driver = {.name = ""};
+    char name[QUARANTINE_NAME_MAX];
     char *text = NULL;
     int r = proc_crypto_read(&text);
 
@@ -126,6 +128,12 @@ static bool try_driver(const struct algorithm_info *info, const char *deny,
     }
     (void)snprintf(ret->driver, sizeof(ret->driver), "%s", driver.name);
     ret->hardware = driver.name[0] != '\0' && !proc_crypto_is_software(driver.name);
+    quarantine_make_name(driver.name, name);
+    ret->hangs = deny_list_has(hung, name);
+    if (ret->hangs) {
+        say(ret, -ETIMEDOUT, "it hangs");
+        return false;
+    }
     if (!deny_list_has(deny, driver.name) && !deny_list_has(deny, info->kernel_name))
         return true;
     ret->denied = true;
@@ -151,7 +159,8 @@ static bool try_key(const struct algorithm_info *info, struct backend_probe *ret
     return true;
 }
 
-void afalg_probe(const struct algorithm_info *info, const char *deny, struct backend_probe *ret)
+void afalg_probe(const struct algorithm_info *info, const char *deny, const char *hung,
+                 struct backend_probe *ret)
 {
     int fd = -1;
 
@@ -164,7 +173,7 @@ void afalg_probe(const struct algorithm_info *info, const char *deny, struct bac
     if (!try_socket(ret, &fd))
         return;
     if (try_bind(ret, fd, info->kernel_name) && try_netlink(ret) && try_buffer(ret) &&
-        try_driver(info, deny, ret))
+        try_driver(info, deny, hung, ret))
         (void)try_key(info, ret);
     close(fd);
 }

@@ -9,6 +9,8 @@
 #define AFALG_REQUEST_MAX 65536u // bytes; a larger send could wait for ever for room in the socket
 
 // deny: names of drivers, or of the kernel's algorithms, separated by one space; they are not used.
-void afalg_probe(const struct algorithm_info *info, const char *deny, struct backend_probe *ret);
+// hung: the same, of drivers (ret->hangs).
+void afalg_probe(const struct algorithm_info *info, const char *deny, const char *hung,
+                 struct backend_probe *ret);
 
 #endif

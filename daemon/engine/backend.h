@@ -8,6 +8,7 @@
 #ifndef CRYPTOD_DAEMON_BACKEND_H
 #define CRYPTOD_DAEMON_BACKEND_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,7 @@ struct backend_probe {
     uint32_t makes;  // BACKEND_MAKES_* bits, if it works
     bool hardware;   // an engine, not this machine's CPU
     bool denied;     // its driver is on the deny list; error is set too
+    bool hangs;      // its driver is one of hung_drivers; error is set too
     bool is_tested;  // must pass the self-test before it is offered
     bool is_watched; // its results are compared with OpenSSL's in use
     char driver[64]; // "cbc-aes-aesni", "OpenSSL 3.0.15"
@@ -34,9 +36,18 @@ struct backend_probe {
 
 struct backend_settings {
     const char *deny_drivers; // names separated by one space, honoured before the first operation
+    const char *hung_drivers; // the same; drivers that hung before
     const char *fault;        // backend_fault only
     uint32_t workers;         // most threads that will use one key at once
 };
+
+// Whether open() or a request failed for want of what others have, and would work another time:
+// keys of the driver, memory, descriptors. It says nothing against the driver.
+static inline bool backend_is_lack(int error)
+{
+    return error == -EUSERS || error == -ENOSPC || error == -ENOMEM || error == -EBUSY ||
+           error == -EMFILE || error == -ENFILE;
+}
 
 struct backend_ops {
     const char *name;

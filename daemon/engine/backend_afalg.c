@@ -25,6 +25,7 @@
 
 struct backend {
     char *deny;
+    char *hung;
     uint32_t n_ops_max;
     bool by_ecb[ALGORITHM_COUNT]; // CTR keystream is made with ECB
 };
@@ -46,6 +47,15 @@ struct backend_key {
 
 // ---------------------------------------------------------------- life
 
+static void afalg_fini(struct backend *backend)
+{
+    if (!backend)
+        return;
+    free(backend->deny);
+    free(backend->hung);
+    free(backend);
+}
+
 static int afalg_init(const struct backend_settings *settings, struct backend **ret)
 {
     struct backend *backend = calloc(1, sizeof(*backend));
@@ -53,22 +63,15 @@ static int afalg_init(const struct backend_settings *settings, struct backend **
     if (!backend)
         return -ENOMEM;
     backend->deny = strdup(settings->deny_drivers ? settings->deny_drivers : "");
-    if (!backend->deny) {
-        free(backend);
+    backend->hung = strdup(settings->hung_drivers ? settings->hung_drivers : "");
+    if (!backend->deny || !backend->hung) {
+        afalg_fini(backend);
         return -ENOMEM;
     }
     backend->n_ops_max = settings->workers < OPS_MAX ? settings->workers : OPS_MAX;
     kcapi_adapter_init();
     *ret = backend;
     return 0;
-}
-
-static void afalg_fini(struct backend *backend)
-{
-    if (!backend)
-        return;
-    free(backend->deny);
-    free(backend);
 }
 
 // ---------------------------------------------------------------- counter mode
@@ -101,7 +104,7 @@ static void afalg_ops_probe(struct backend *backend, enum algorithm_id algorithm
     struct backend_probe probe;
 
     backend->by_ecb[algorithm] = false;
-    afalg_probe(algorithm_get(algorithm), backend->deny, ret);
+    afalg_probe(algorithm_get(algorithm), backend->deny, backend->hung, ret);
     if (ret->error == 0) {
         ret->makes = BACKEND_MAKES_REQUESTS;
         if (algorithm_get(algorithm)->mode == ALGORITHM_CTR)
@@ -110,7 +113,7 @@ static void afalg_ops_probe(struct backend *backend, enum algorithm_id algorithm
     }
     if (!ecb)
         return;
-    afalg_probe(ecb, backend->deny, &probe);
+    afalg_probe(ecb, backend->deny, backend->hung, &probe);
     if (probe.error < 0)
         return; // what is wrong with CTR itself says more
     probe.makes = BACKEND_MAKES_KEYSTREAM;

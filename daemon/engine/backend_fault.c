@@ -22,8 +22,10 @@
 struct backend {
     struct fault_spec spec;
     char *deny;
+    char *hung;
     struct backend *cpu; // an instance of the other backend: opaque here
     _Atomic uint64_t n_requests;
+    _Atomic uint64_t n_keys; // that count
 };
 
 struct backend_key {
@@ -55,6 +57,7 @@ static void fault_fini(struct backend *backend)
     if (backend->cpu)
         backend_cpu_ops.fini(backend->cpu);
     free(backend->deny);
+    free(backend->hung);
     free(backend);
 }
 
@@ -69,7 +72,9 @@ static int fault_init(const struct backend_settings *settings, struct backend **
     if (!backend)
         return -ENOMEM;
     backend->deny = strdup(settings->deny_drivers ? settings->deny_drivers : "");
-    r = backend->deny ? fault_spec_parse(settings->fault, &backend->spec) : -ENOMEM;
+    backend->hung = strdup(settings->hung_drivers ? settings->hung_drivers : "");
+    r = backend->deny && backend->hung ? fault_spec_parse(settings->fault, &backend->spec)
+                                       : -ENOMEM;
     if (r == 0)
         r = backend_cpu_ops.init(settings, &backend->cpu);
     if (r < 0) {
@@ -89,11 +94,52 @@ static void fault_probe(struct backend *backend, enum algorithm_id algorithm,
     if (ret->error < 0)
         return;
     (void)snprintf(ret->driver, sizeof(ret->driver), "%s", FAULT_DRIVER);
+    ret->hangs = deny_list_has(backend->hung, FAULT_DRIVER);
+    if (ret->hangs)
+        ret->error = -ETIMEDOUT;
     if (!deny_list_has(backend->deny, FAULT_DRIVER))
         return;
     ret->denied = true;
     ret->error = -EKEYREJECTED;
     (void)snprintf(ret->text, sizeof(ret->text), "on the list deny_drivers");
+}
+
+static void pause_for(time_t seconds, long nanoseconds)
+{
+    struct timespec left = {.tv_sec = seconds, .tv_nsec = nanoseconds};
+
+    while (nanosleep(&left, &left) < 0 && errno == EINTR) {
+    }
+}
+
+static void pause_ms(uint64_t ms)
+{
+    pause_for((time_t)(ms / 1000), (long)(ms % 1000) * 1000000);
+}
+
+static void hang(void)
+{
+    for (;;)
+        pause_for(3600, 0);
+}
+
+// Counts a key that the orders are for.
+static int take_place(struct backend *backend)
+{
+    if (backend->spec.open_hangs)
+        hang();
+    if (backend->spec.open_error)
+        return -EIO;
+    if (atomic_fetch_add(&backend->n_keys, 1) < backend->spec.n_keys)
+        return 0;
+    atomic_fetch_sub(&backend->n_keys, 1);
+    return -EUSERS;
+}
+
+static void give_place_back(struct backend_key *key)
+{
+    if (key->suffers)
+        atomic_fetch_sub(&key->backend->n_keys, 1);
 }
 
 static int fault_open(struct backend *backend, enum algorithm_id algorithm, const uint8_t *bytes,
@@ -108,12 +154,16 @@ static int fault_open(struct backend *backend, enum algorithm_id algorithm, cons
     key->backend = backend;
     key->info = algorithm_get(algorithm);
     key->suffers = !spec->algorithm || spec->algorithm->id == algorithm;
-    r = key->suffers && spec->open_error
-            ? -EIO
-            : backend_cpu_ops.open(backend->cpu, algorithm, bytes, &key->cpu);
+    r = key->suffers ? take_place(backend) : 0;
+    if (r < 0) {
+        free(key);
+        return r;
+    }
+    r = backend_cpu_ops.open(backend->cpu, algorithm, bytes, &key->cpu);
     if (r == 0)
         r = -pthread_mutex_init(&key->mutex, NULL);
     if (r < 0) {
+        give_place_back(key);
         backend_cpu_ops.close(key->cpu);
         free(key);
         return r;
@@ -128,6 +178,7 @@ static void fault_close(struct backend_key *key)
         return;
     backend_cpu_ops.close(key->cpu);
     pthread_mutex_destroy(&key->mutex);
+    give_place_back(key);
     free(key);
 }
 
@@ -181,27 +232,24 @@ static bool is_meant(struct backend_key *key, const struct fault_request *reques
 
 // ---------------------------------------------------------------- what happens to them
 
-static void pause_for(time_t seconds, long nanoseconds)
+// Spreads the numbers of requests over all delays.
+static uint64_t mix(uint64_t n)
 {
-    struct timespec left = {.tv_sec = seconds, .tv_nsec = nanoseconds};
-
-    while (nanosleep(&left, &left) < 0 && errno == EINTR) {
-    }
-}
-
-static void hang(void)
-{
-    for (;;)
-        pause_for(3600, 0);
+    n *= UINT64_C(0x9e3779b97f4a7c15);
+    return n >> 32;
 }
 
 // What happens before request n is done at all.
 static int suffer(const struct fault_spec *spec, uint64_t n)
 {
-    if (n > spec->hang_after)
+    if (n > spec->hang_after && spec->hang_ms == 0)
         hang();
+    if (n > spec->hang_after)
+        pause_ms(spec->hang_ms);
+    if (spec->jitter_us > 0)
+        pause_for(0, (long)(mix(n) % spec->jitter_us) * 1000);
     if (spec->delay_ms > 0)
-        pause_for(spec->delay_ms / 1000, (long)(spec->delay_ms % 1000) * 1000000);
+        pause_ms(spec->delay_ms);
     if (n > spec->error_after || (spec->error_every > 0 && n % spec->error_every == 0))
         return -EIO;
     return 0;

@@ -113,6 +113,9 @@ static void run_jobs(struct calibration *calibration, struct measure_bench *benc
     for (uint32_t n_left = calibration->n_jobs; n_left > 0 && !calibration->cancelled; n_left--) {
         const uint32_t job = pick_job(calibration, done, slow);
 
+        pthread_mutex_lock(&calibration->mutex);
+        calibration->progress.job = job;
+        pthread_mutex_unlock(&calibration->mutex);
         if (!run_job(calibration, bench, job, n_left, end_ns))
             slow |= 1u << job;
         done |= 1u << job;

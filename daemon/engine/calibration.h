@@ -16,7 +16,8 @@ struct calibration;
 struct calibration_progress {
     uint32_t done; // of total: sizes of jobs
     uint32_t total;
-    bool ended; // the thread is done with everything
+    uint32_t job; // that it is at
+    bool ended;   // the thread is done with everything
 };
 
 // Makes what needs descriptors; no thread yet. on_change is called in the thread, after each size

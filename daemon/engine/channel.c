@@ -168,6 +168,12 @@ void channel_close_stream(struct channel *channel, uint32_t stream)
     key_unref(key);
 }
 
+void channel_close_streams(struct channel *channel)
+{
+    for (uint32_t i = 0; i < channel->map.n_streams; i++)
+        channel_close_stream(channel, i);
+}
+
 uint32_t channel_count_streams(struct channel *channel)
 {
     uint32_t n;

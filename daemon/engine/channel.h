@@ -53,6 +53,10 @@ void channel_set_stream(struct channel *channel, uint32_t stream, struct key *ke
 // Requests that run keep the key to their end. Unknown and closed streams are ignored.
 void channel_close_stream(struct channel *channel, uint32_t stream);
 
+// All of them. Their keys are given back here or, if they are in use, at the end of a request, and
+// so never in a worker's event loop.
+void channel_close_streams(struct channel *channel);
+
 uint32_t channel_count_streams(struct channel *channel); // that are open
 
 void channel_report(struct channel *channel, struct message_engine_channel *ret);
@@ -92,10 +96,24 @@ enum channel_need {
 };
 enum channel_need channel_need(const struct fair_item *item);
 
-// Does the work of an item that channel_collect() pushed, writes the completion, rings if the
-// client waits. The item must not be touched afterwards. verifier: the worker's; NULL: nothing is
-// compared.
-void channel_run(struct fair_item *item, struct verifier *verifier);
+// The trust in whoever will do the work; NULL: nobody will. It outlives the item.
+struct verify_trust *channel_trust(const struct fair_item *item);
+
+// Does the work of an item that channel_collect() pushed. verifier: the worker's; NULL: nothing is
+// compared. Returns its result, for channel_finish(): writes the completion, rings if the client
+// waits. The item must not be touched afterwards.
+int channel_work(struct fair_item *item, struct verifier *verifier);
+void channel_finish(struct fair_item *item, int result);
+
+static inline void channel_run(struct fair_item *item, struct verifier *verifier)
+{
+    channel_finish(item, channel_work(item, verifier));
+}
+
+// Tells the client of an item that hangs in channel_work() that it and its slot are lost. Whoever
+// works on it goes on having the item, and must end with channel_finish_lost(), after this.
+void channel_abandon(const struct fair_item *item);
+void channel_finish_lost(struct fair_item *item);
 
 // The same without the work and without an answer, at the end of the engine.
 void channel_drop(struct fair_item *item);

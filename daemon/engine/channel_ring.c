@@ -248,6 +248,13 @@ enum channel_need channel_need(const struct fair_item *item)
                                                                   : CHANNEL_NEED_LATER;
 }
 
+struct verify_trust *channel_trust(const struct fair_item *item)
+{
+    const struct request *request = (const struct request *)(const void *)item;
+
+    return request->key ? key_trust(request->key) : NULL;
+}
+
 // The same for keystream, which may lie there for long: whether it can be trusted is asked under
 // the mutex, as in take_back(), so that one of both sees what the other one did. Of keystream that
 // is refused nothing is left.
@@ -266,34 +273,66 @@ static int release_keystream(struct request *request, int result)
     return result;
 }
 
-void channel_run(struct fair_item *item, struct verifier *verifier)
+static struct request *request_of(struct fair_item *item)
 {
-    struct request *request = (struct request *)(void *)item;
+    return (struct request *)(void *)item;
+}
+
+int channel_work(struct fair_item *item, struct verifier *verifier)
+{
+    struct request *request = request_of(item);
+
+    return is_dead(request->channel) ? -ESHUTDOWN : crypt_request(request, verifier);
+}
+
+static int release(struct request *request, int result)
+{
+    if (request->operation == SHM_OP_KEYSTREAM)
+        return release_keystream(request, result);
+    release_request(request);
+    return result;
+}
+
+void channel_finish(struct fair_item *item, int result)
+{
+    struct request *request = request_of(item);
     struct channel *channel = request->channel;
     const uint32_t sequence = request->sequence, slot = slot_of(request);
     const uint32_t n_bytes = request->n_bytes;
-    int result;
 
-    if (is_dead(channel)) {
-        channel_drop(item);
-        return;
-    }
-    result = crypt_request(request, verifier);
-    if (request->operation == SHM_OP_KEYSTREAM)
-        result = release_keystream(request, result);
-    else
-        release_request(request);
+    result = release(request, result);
     if (result == 0)
         statistics_add(&channel->statistics, n_bytes);
-    else if (result != -ENOKEY)
+    else if (result != -ENOKEY && result != -ESHUTDOWN)
         statistics_add_error(&channel->statistics);
-    complete(channel, slot, sequence, result);
+    if (result != -ESHUTDOWN)
+        complete(channel, slot, sequence, result);
+    channel_unref(channel);
+}
+
+void channel_abandon(const struct fair_item *item)
+{
+    const struct request *request = (const struct request *)(const void *)item;
+    struct channel *channel = request->channel;
+
+    statistics_add_error(&channel->statistics);
+    if (!is_dead(channel))
+        complete(channel, slot_of(request), request->sequence, SHM_RESULT_LOST);
+}
+
+// The slot stays busy until here, so nobody else works in it even if the client asks.
+void channel_finish_lost(struct fair_item *item)
+{
+    struct request *request = request_of(item);
+    struct channel *channel = request->channel;
+
+    (void)release(request, -EKEYREVOKED);
     channel_unref(channel);
 }
 
 void channel_drop(struct fair_item *item)
 {
-    struct request *request = (struct request *)(void *)item;
+    struct request *request = request_of(item);
     struct channel *channel = request->channel;
 
     release_request(request);

@@ -176,6 +176,12 @@ static void on_worker_distrust(void *user)
     event_active(&control->distrust, EV_READ, 0);
 }
 
+// In a worker's thread.
+static void on_worker_busy(void *user)
+{
+    control_watch_begin(user);
+}
+
 // ---------------------------------------------------------------- life
 
 static int make_loop(struct control *control)
@@ -209,6 +215,7 @@ int control_new(const struct control_settings *settings, struct control **ret)
         .on_fault = on_worker_fault,
         .verify = settings->config->verify,
         .on_distrust = on_worker_distrust,
+        .on_busy = on_worker_busy,
         .user = control,
     };
     int r;
@@ -225,6 +232,8 @@ int control_new(const struct control_settings *settings, struct control **ret)
         r = outbox_init(&control->outbox, control->base, control->front_fd, on_outbox_error,
                         control);
     control->outbox_ready = r == 0;
+    if (r == 0)
+        r = control_watch_init(control);
     if (r == 0)
         r = control_calibration_init(control);
     if (r == 0)

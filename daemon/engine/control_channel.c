@@ -33,6 +33,8 @@ static void let_go(struct control *control, struct control_channel **link)
 
     *link = entry->next;
     control->n_channels--;
+    channel_kill(entry->channel);
+    channel_close_streams(entry->channel);
     worker_pool_remove(entry->seat);
     channel_unref(entry->channel);
     free(entry);
@@ -216,6 +218,8 @@ static int open_key(struct control *control, struct offer_row *row, const uint8_
         .reference = is_watched ? reference->instance : NULL,
         .statistics = &row->statistics,
         .trust = &row->trust,
+        .room = row->room,
+        .count = &row->keys,
     };
 
     return key_open(&source, bytes, ret);

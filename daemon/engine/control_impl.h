@@ -22,19 +22,28 @@ struct control_channel {
     struct worker_seat *seat;
 };
 
+#define CONTROL_CALIBRATIONS 3u // threads of which all but the last may get lost in a driver
+
 struct control_calibrating {
-    struct calibration *thread;
+    struct calibration *thread; // of the next
+    struct calibration *threads[CONTROL_CALIBRATIONS];
+    uint32_t n_hung;     // the first of them
     struct event change; // activated by the thread
     struct event guard;  // pending while it runs
     struct event again;  // pending while there are rows that were too slow
     uint32_t n_again;    // times so far
     bool runs;
-    bool given_up; // it has not ended in time, nor since
+    bool given_up; // the last thread has not ended in time, nor since
     uint32_t n_rows;
     struct offer_row *rows[CALIBRATION_JOBS_MAX]; // in the order of the jobs
     uint32_t n_told;                              // progress
     uint64_t serial;                              // of front, if a client asked for it; else 0
     uint64_t waiting; // the same, of one that begins when this one has ended
+};
+
+struct control_watch {
+    struct event busy; // activated by workers
+    struct event look; // pending while a worker runs something
 };
 
 struct control {
@@ -48,6 +57,7 @@ struct control {
     struct event fault;    // activated by workers
     struct event distrust; // the same
     struct event tend;     // pending while there are channels
+    struct control_watch watch;
     struct outbox outbox;
     bool outbox_ready;
     int front_fd;
@@ -89,6 +99,13 @@ bool control_calibration_stop(struct control *control);
 
 // control_trust.c: quarantines what has lost its trust.
 void control_report_distrust(struct control *control);
+
+// control_watch.c: looks after workers as long as they run something, replaces those that hang in a
+// driver, and quarantines it.
+int control_watch_init(struct control *control);
+void control_watch_begin(struct control *control); // at a worker's call, in its thread
+// The driver of a row hangs in another thread than a worker's.
+void control_watch_blame(struct control *control, const struct offer_row *row);
 
 // control_status.c
 void control_send_offer(struct control *control);

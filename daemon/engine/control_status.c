@@ -39,6 +39,8 @@ static void send_algorithm(struct control *control, uint64_t serial, struct offe
     status->errors = statistics_get(&row->statistics.errors);
     status->verified = statistics_get(&row->trust.n_verified);
     status->mismatches = statistics_get(&row->trust.n_mismatches);
+    status->keys = atomic_load_explicit(&row->keys.n_set, memory_order_relaxed);
+    status->key_lacks = statistics_get(&row->keys.n_lacks);
     SET_TEXT(status->backend, row->backend->ops->name);
     SET_TEXT(status->driver, row->probe.driver);
     SET_TEXT(status->text, row->text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What follows when a backend was seen to give wrong results. Guarantees: from then on nothing of
-// it is offered, what it made ahead is taken back, and the monitor knows it for the next engine.
+// What follows when a backend was seen to give wrong results, or to hang. Guarantees: from then on
+// nothing of it is offered, what it made ahead is taken back, and the monitor knows it for the next
+// engine.
 // Must not know how it was found out.
 #include "control.h"
 
@@ -17,6 +18,8 @@ static void tell_monitor(const struct control *control, const struct offer_row *
     int r;
 
     m.u.quarantine.algorithm = row->info->id;
+    m.u.quarantine.kind =
+        verify_hangs(&row->trust) ? MESSAGE_QUARANTINE_HANGS : MESSAGE_QUARANTINE_WRONG;
     quarantine_make_name(row->probe.driver, m.u.quarantine.driver);
     r = packet_send(control->monitor_fd, &m, NULL, 0);
     if (r < 0)

@@ -39,6 +39,7 @@
 #include "kernel.h"
 #include "log.h"
 #include "offer.h"
+#include "quarantine.h"
 #include "role.h"
 #include "sandbox.h"
 
@@ -111,15 +112,38 @@ static void take_kept_calibration(struct engine *engine)
                  holds ? "of this machine" : "of another kernel, CPU or OpenSSL", n_taken);
 }
 
+static void tell_trial(const struct offer_row *row, uint32_t kind)
+{
+    struct message m = {.type = MESSAGE_QUARANTINE,
+                        .u.quarantine = {.algorithm = row->info->id, .kind = kind}};
+
+    quarantine_make_name(row->probe.driver, m.u.quarantine.driver);
+    (void)role_send(&m); // a monitor that is gone is noticed soon enough
+}
+
+static void on_trial_begin(void *user, const struct offer_row *row)
+{
+    (void)user;
+    tell_trial(row, MESSAGE_QUARANTINE_TRIAL);
+}
+
+static void on_trial_end(void *user, const struct offer_row *row)
+{
+    (void)user;
+    tell_trial(row, MESSAGE_QUARANTINE_TRIAL_END);
+}
+
 static int start(struct engine *engine)
 {
+    static const struct offer_trials trials = {.begin = on_trial_begin, .end = on_trial_end};
+
     struct message_role_config *config = &engine->config;
     const uint32_t n_workers = choose_workers(config->workers);
     int r;
 
     ignore_signals();
     engine->locked = lock_memory();
-    r = offer_init(&engine->offer, config, n_workers);
+    r = offer_init(&engine->offer, config, n_workers, &trials);
     if (r < 0) {
         log_error("OpenSSL cannot be used: %s", strerror(-r));
         return r;

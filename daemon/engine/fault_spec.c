@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FAULT_DELAY_MAX_MS 60000u
+#define FAULT_DELAY_MAX_MS  60000u
+#define FAULT_JITTER_MAX_US 1000000u
 
 static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
 {
@@ -29,18 +30,25 @@ static int parse_count(struct fault_spec *spec, const char *name, const char *va
 {
     const struct {
         const char *name;
-        uint64_t min;
+        uint64_t min, max;
         uint64_t *field;
     } counts[] = {
-        {"error_after", 0, &spec->error_after}, {"error_every", 1, &spec->error_every},
-        {"wrong_after", 0, &spec->wrong_after}, {"wrong_every", 1, &spec->wrong_every},
-        {"hang_after", 0, &spec->hang_after},   {"short", 0, &spec->n_short},
-        {"if_over", 0, &spec->if_over},         {"if_size", 1, &spec->if_size},
+        {"error_after", 0, FAULT_NEVER - 1, &spec->error_after},
+        {"error_every", 1, FAULT_NEVER - 1, &spec->error_every},
+        {"wrong_after", 0, FAULT_NEVER - 1, &spec->wrong_after},
+        {"wrong_every", 1, FAULT_NEVER - 1, &spec->wrong_every},
+        {"hang_after", 0, FAULT_NEVER - 1, &spec->hang_after},
+        {"short", 0, FAULT_NEVER - 1, &spec->n_short},
+        {"if_over", 0, FAULT_NEVER - 1, &spec->if_over},
+        {"if_size", 1, FAULT_NEVER - 1, &spec->if_size},
+        {"keys", 0, FAULT_NEVER - 1, &spec->n_keys},
+        {"hang_ms", 1, FAULT_DELAY_MAX_MS, &spec->hang_ms},
+        {"jitter_us", 1, FAULT_JITTER_MAX_US, &spec->jitter_us},
     };
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         if (strcmp(name, counts[i].name) == 0)
-            return parse_number(value, counts[i].min, FAULT_NEVER - 1, counts[i].field);
+            return parse_number(value, counts[i].min, counts[i].max, counts[i].field);
     return -EINVAL;
 }
 
@@ -51,9 +59,8 @@ static int parse_flag(struct fault_spec *spec, const char *name)
         const char *name;
         bool *field;
     } flags[] = {
-        {"open_error", &spec->open_error},
-        {"if_unaligned", &spec->if_unaligned},
-        {"if_chained", &spec->if_chained},
+        {"open_error", &spec->open_error},     {"open_hangs", &spec->open_hangs},
+        {"if_unaligned", &spec->if_unaligned}, {"if_chained", &spec->if_chained},
         {"selftest", &spec->selftest},
     };
 
@@ -91,6 +98,7 @@ int fault_spec_parse(const char *text, struct fault_spec *ret)
     struct fault_spec spec = {.error_after = FAULT_NEVER,
                               .wrong_after = FAULT_NEVER,
                               .hang_after = FAULT_NEVER,
+                              .n_keys = FAULT_NEVER,
                               .n_short = FAULT_NEVER};
     char *copy = strdup(text), *rest = copy, *item;
     int r = copy ? 0 : -ENOMEM;

@@ -9,8 +9,12 @@
 //   wrong_every=N   each N-th request gets one
 //   short=N         nothing after the first N bytes of a result is written, and that is no error
 //   delay_ms=N      each request takes N milliseconds longer, 60000 at most
+//   jitter_us=N     each request takes up to N microseconds longer, as it happens; 1000000 at most
 //   hang_after=N    all requests after the N-th never come back (0: all); their workers are lost
+//   hang_ms=N       those that hang_after names come back after N milliseconds
 //   open_error      no key can be opened (EIO)
+//   open_hangs      whoever opens a key never comes back
+//   keys=N          no more than N keys can be open at once (EUSERS)
 //
 // With which requests (all that is named must hold; the others are served as by backend cpu, and
 // not counted above):
@@ -45,8 +49,12 @@ struct fault_spec {
     uint64_t n_short;     // FAULT_NEVER: not asked for
     uint64_t if_over;
     uint64_t if_size; // 0: any
+    uint64_t n_keys;  // FAULT_NEVER: any number
+    uint64_t hang_ms; // 0: for ever
+    uint64_t jitter_us;
     uint32_t delay_ms;
     bool open_error;
+    bool open_hangs;
     bool if_unaligned;
     bool if_chained;
     bool selftest;

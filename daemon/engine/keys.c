@@ -1,19 +1,79 @@
 // SPDX-License-Identifier: MIT
-// Guarantees: a backend's key is closed exactly once, and never while somebody uses it; a result
+// Guarantees: a backend's key is closed once at most, and never while somebody uses it; a result
 // of a backend that is not trusted any more is not given out. Must not know who looks for it.
 #include "keys.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct key {
     _Atomic uint32_t n_refs;
     _Atomic bool was_compared;
     struct key_source source;
-    struct verify_side tested;
-    struct verify_side reference; // no key: never compared
+    struct key_place place;           // in the room; without one, place.set is the key all the time
+    struct verify_side reference;     // no key: never compared
+    pthread_mutex_t setting;          // held by who sets the key again; with a room only
+    uint8_t bytes[ALGORITHM_KEY_MAX]; // the same
 };
+
+// ---------------------------------------------------------------- setting keys
+
+// As long as there are idle keys to be taken out for this one.
+static int set_with_room(const struct key_source *source, const uint8_t *bytes,
+                         struct backend_key **ret)
+{
+    struct backend_key *idle;
+    int r;
+
+    for (;;) {
+        r = source->ops->open(source->backend, source->info->id, bytes, ret);
+        if (!backend_is_lack(r))
+            return r;
+        idle = key_room_take_idle(source->room);
+        if (!idle)
+            break;
+        source->ops->close(idle);
+    }
+    atomic_fetch_add_explicit(&source->count->n_lacks, 1, memory_order_relaxed);
+    return -EUSERS;
+}
+
+static int set_first(struct key *key, const uint8_t *bytes)
+{
+    const struct key_source *source = &key->source;
+    struct backend_key *set;
+    int r;
+
+    if (!source->room)
+        return source->ops->open(source->backend, source->info->id, bytes, &key->place.set);
+    r = set_with_room(source, bytes, &set);
+    if (r < 0)
+        return r;
+    r = -pthread_mutex_init(&key->setting, NULL);
+    if (r < 0) {
+        source->ops->close(set);
+        return r;
+    }
+    memcpy(key->bytes, bytes, source->info->n_key);
+    key_room_put(source->room, &key->place, set, source->count);
+    return 0;
+}
+
+static void clear(struct key *key)
+{
+    const struct key_source *source = &key->source;
+    struct backend_key *set = key->place.set;
+
+    if (source->room) {
+        set = key_room_clear(source->room, &key->place);
+        pthread_mutex_destroy(&key->setting);
+    }
+    if (!verify_hangs(source->trust))
+        source->ops->close(set);
+}
 
 int key_open(const struct key_source *source, const uint8_t *bytes, struct key **ret)
 {
@@ -24,16 +84,16 @@ int key_open(const struct key_source *source, const uint8_t *bytes, struct key *
         return -ENOMEM;
     atomic_init(&key->n_refs, 1);
     key->source = *source;
-    key->tested.ops = source->ops;
     key->reference.ops = source->reference_ops;
-    r = source->ops->open(source->backend, source->info->id, bytes, &key->tested.key);
+    r = set_first(key, bytes);
     if (r == 0 && source->reference) {
         r = source->reference_ops->open(source->reference, source->info->id, bytes,
                                         &key->reference.key);
         if (r < 0)
-            source->ops->close(key->tested.key);
+            clear(key);
     }
     if (r < 0) {
+        explicit_bzero(key->bytes, sizeof(key->bytes));
         free(key);
         return r;
     }
@@ -51,9 +111,10 @@ void key_unref(struct key *key)
 {
     if (!key || atomic_fetch_sub_explicit(&key->n_refs, 1, memory_order_acq_rel) > 1)
         return;
-    key->tested.ops->close(key->tested.key);
+    clear(key);
     if (key->reference.key)
         key->reference.ops->close(key->reference.key);
+    explicit_bzero(key->bytes, sizeof(key->bytes));
     free(key);
 }
 
@@ -62,10 +123,52 @@ const struct algorithm_info *key_info(const struct key *key)
     return key->source.info;
 }
 
-static int run_compared(struct key *key, struct verifier *verifier,
-                        const struct verify_request *request)
+struct verify_trust *key_trust(const struct key *key)
 {
-    int r = verifier_run(verifier, &key->tested, &key->reference, request, key->source.trust);
+    return key->source.trust;
+}
+
+// ---------------------------------------------------------------- using them
+
+// The key of a room for one request; set again if it was taken out. One thread does that, and
+// others that want this very key wait for it.
+static int enter_room(struct key *key, struct backend_key **ret)
+{
+    const struct key_source *source = &key->source;
+    struct backend_key *set = key_room_enter(source->room, &key->place);
+    int r = 0;
+
+    if (!set) {
+        pthread_mutex_lock(&key->setting);
+        while (r == 0 && !(set = key_room_enter(source->room, &key->place))) {
+            r = set_with_room(source, key->bytes, &set);
+            if (r == 0)
+                key_room_put(source->room, &key->place, set, source->count);
+        }
+        pthread_mutex_unlock(&key->setting);
+    }
+    if (r == 0)
+        *ret = set;
+    return r;
+}
+
+static int enter(struct key *key, struct verify_side *ret)
+{
+    ret->ops = key->source.ops;
+    ret->key = key->place.set;
+    return key->source.room ? enter_room(key, &ret->key) : 0;
+}
+
+static void leave(struct key *key)
+{
+    if (key->source.room)
+        key_room_leave(key->source.room, &key->place);
+}
+
+static int run_compared(struct key *key, const struct verify_side *tested,
+                        struct verifier *verifier, const struct verify_request *request)
+{
+    int r = verifier_run(verifier, tested, &key->reference, request, key->source.trust);
 
     if (r == 0)
         atomic_store_explicit(&key->was_compared, true, memory_order_relaxed);
@@ -74,9 +177,10 @@ static int run_compared(struct key *key, struct verifier *verifier,
 
 // Looked at before, so that a driver that is not trusted is not used, and after, because another
 // worker may have found it out meanwhile.
-static int run_alone(struct key *key, const struct verify_request *request)
+static int run_alone(struct key *key, const struct verify_side *tested,
+                     const struct verify_request *request)
 {
-    int r = verify_run_side(&key->tested, request);
+    int r = verify_run_side(tested, request);
 
     return r == 0 && verify_is_lost(key->source.trust) ? -EKEYREVOKED : r;
 }
@@ -88,26 +192,36 @@ static bool is_chosen(struct key *key, struct verifier *verifier)
                             !atomic_load_explicit(&key->was_compared, memory_order_relaxed));
 }
 
+// *ret_compared: the result is OpenSSL's.
+static int run_trusted(struct key *key, struct verifier *verifier,
+                       const struct verify_request *request, bool *ret_compared)
+{
+    struct verify_side tested;
+    int r = enter(key, &tested);
+
+    if (r < 0)
+        return r;
+    *ret_compared = is_chosen(key, verifier);
+    r = *ret_compared ? run_compared(key, &tested, verifier, request)
+                      : run_alone(key, &tested, request);
+    leave(key);
+    return r;
+}
+
 static int run(struct key *key, struct verifier *verifier, const struct verify_request *request,
                const struct verify_trust **ret_rests_on)
 {
-    const struct verify_trust *rests_on = key->source.trust;
-    int r;
+    const struct verify_trust *trust = key->source.trust;
+    bool compared = false;
+    int r = verify_is_lost(trust) ? -EKEYREVOKED : run_trusted(key, verifier, request, &compared);
 
-    if (verify_is_lost(rests_on)) {
-        r = -EKEYREVOKED;
-    } else if (is_chosen(key, verifier)) {
-        r = run_compared(key, verifier, request);
-        rests_on = NULL;
-    } else {
-        r = run_alone(key, request);
-    }
     if (r < 0) {
-        statistics_add_error(key->source.statistics);
+        if (r != -EUSERS || !key->source.room) // a lack is counted, and nobody's error
+            statistics_add_error(key->source.statistics);
         return r;
     }
     statistics_add(key->source.statistics, request->n_bytes);
-    *ret_rests_on = rests_on;
+    *ret_rests_on = compared ? NULL : trust;
     return 0;
 }
 
@@ -132,7 +246,7 @@ int key_keystream(struct key *key, struct verifier *verifier,
     const struct verify_request request = {
         .operation = VERIFY_KEYSTREAM, .iv = iv, .data = data, .n_bytes = n_bytes};
 
-    if (!key->tested.ops->keystream)
+    if (!key->source.ops->keystream)
         return -EOPNOTSUPP;
     return run(key, verifier, &request, ret_rests_on);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // A key of a stream, set in a backend, and counted: a stream that is closed while a request with
-// its key runs takes the key away from later requests only. Knows nothing of channels and of shared
-// memory. Thread-safe.
+// its key runs takes the key away from later requests only. Where keys have a room (key_room.h) an
+// idle one may be taken out of the backend, and is set again by its next request; its bytes are
+// kept for that, and wiped at the end. Knows nothing of channels and of shared memory. Thread-safe.
 #ifndef CRYPTOD_DAEMON_KEYS_H
 #define CRYPTOD_DAEMON_KEYS_H
 
 #include "backend.h"
+#include "key_room.h"
 #include "statistics.h"
 #include "verify.h"
 
@@ -20,22 +22,27 @@ struct key_source {
     struct backend *reference;               // NULL: results are never compared
     struct statistics *statistics;
     struct verify_trust *trust;
+    struct key_room *room; // of the driver; NULL: any number of keys can be set
+    struct key_count *count;
 };
 
-// Sets the key (its length is the algorithm's) in the backend, and in the reference. 0 or the
-// backend's negative errno.
+// Sets the key (its length is the algorithm's) in the backend, and in the reference. 0; -EUSERS:
+// there is no room, and nobody idle; or the backend's negative errno.
 int key_open(const struct key_source *source, const uint8_t *bytes, struct key **ret);
 
 struct key *key_ref(struct key *key);
 
-// The last one closes the backend's key. NULL is allowed.
+// The last one closes the backend's key; not if the driver hangs, which could keep whoever closes
+// it: then what the kernel has of it stays until the process ends. NULL is allowed.
 void key_unref(struct key *key);
 
 const struct algorithm_info *key_info(const struct key *key);
+struct verify_trust *key_trust(const struct key *key);
 
 // One request, in place; counts it, and compares it if the verifier (NULL: none) chooses it. 0;
-// -EKEYREVOKED: wrong results were seen from this backend, and OpenSSL's were not at hand; or
-// another negative errno. After an error data is undefined.
+// -EKEYREVOKED: this backend has lost its trust, and OpenSSL's result was not at hand; -EUSERS: the
+// key was taken out while it was idle, and there is no room now; or another negative errno. After
+// an error data is undefined.
 int key_crypt(struct key *key, struct verifier *verifier, bool encrypt,
               const uint8_t iv[ALGORITHM_IV_LEN_MAX], uint8_t *data, size_t n_bytes);
 

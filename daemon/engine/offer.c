@@ -26,15 +26,22 @@ static void start_backend(struct offer *offer, const struct backend_ops *ops,
         log_warning("backend %s cannot start: %s", ops->name, strerror(-backend->error));
 }
 
-static void compare_row(struct offer *offer, struct offer_row *row)
+// A driver without room for a key is not there, and not a bad one.
+static void compare_row(struct offer *offer, struct offer_row *row,
+                        const struct offer_trials *trials)
 {
     char text[SELFTEST_TEXT_MAX];
-    int r = selftest_run(row->backend->ops, row->backend->instance, offer->reference.ops,
-                         offer->reference.instance, row->info, row->probe.makes, text);
+    int r;
 
+    if (trials)
+        trials->begin(trials->user, row);
+    r = selftest_run(row->backend->ops, row->backend->instance, offer->reference.ops,
+                     offer->reference.instance, row->info, row->probe.makes, text);
+    if (trials)
+        trials->end(trials->user, row);
     if (r == 0)
         return;
-    row->wrong = true;
+    row->wrong = !backend_is_lack(r);
     row->probe.error = r;
     (void)snprintf(row->probe.text, sizeof(row->probe.text), "self-test: %s", text);
     log_warning("%s by %s (%s): %s", row->info->name, row->backend->ops->name, row->probe.driver,
@@ -49,7 +56,17 @@ static void quarantine(struct offer_row *row, const char *when)
                    "wrong bytes %s; until cryptod is restarted", when);
 }
 
-static void probe_row(struct offer *offer, struct offer_row *row, const char *quarantined)
+// Each new attempt could cost a process that cannot be ended.
+static void quarantine_hung(struct offer_row *row)
+{
+    row->wrong = true;
+    row->probe.error = -ETIMEDOUT;
+    (void)snprintf(row->probe.text, sizeof(row->probe.text),
+                   "a request did not come back; until the machine is restarted");
+}
+
+static void probe_row(struct offer *offer, struct offer_row *row, const char *quarantined,
+                      const struct offer_trials *trials)
 {
     struct offer_backend *backend = row->backend;
 
@@ -60,12 +77,44 @@ static void probe_row(struct offer *offer, struct offer_row *row, const char *qu
         return;
     }
     backend->ops->probe(backend->instance, row->info->id, &row->probe);
+    if (row->probe.hangs)
+        quarantine_hung(row);
     if (row->probe.error < 0)
         return;
     if (quarantine_has(quarantined, row->probe.driver, row->info->name))
         quarantine(row, "in use of an engine before this one");
     else if (row->probe.is_tested)
-        compare_row(offer, row);
+        compare_row(offer, row, trials);
+}
+
+// Keys are counted where they are the driver's to give.
+static int give_room(struct offer *offer, struct offer_row *row, uint32_t b)
+{
+    if (!row->probe.is_watched || row->probe.error < 0)
+        return 0;
+    for (uint32_t a = 0; a < ALGORITHM_COUNT && !row->room; a++)
+        if (strcmp(offer->rows[a][b].probe.driver, row->probe.driver) == 0)
+            row->room = offer->rows[a][b].room;
+    return row->room ? 0 : key_room_new(&row->room);
+}
+
+static int make_rows(struct offer *offer, const char *quarantined,
+                     const struct offer_trials *trials)
+{
+    int r = 0;
+
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
+        for (uint32_t b = 0; r == 0 && b < offer->n_backends; b++) {
+            struct offer_row *row = &offer->rows[a][b];
+
+            row->info = algorithm_get(a);
+            row->backend = &offer->backends[b];
+            measure_table_clear(&row->table);
+            probe_row(offer, row, quarantined, trials);
+            r = give_room(offer, row, b);
+        }
+    }
+    return r;
 }
 
 // AF_ALG's own state: it can be used if it serves one algorithm at least; else the first reason
@@ -123,13 +172,18 @@ static const struct backend_ops *ops_at(uint32_t backends, uint32_t i)
     return ops_of(backends & order[i]);
 }
 
-int offer_init(struct offer *offer, const struct message_role_config *config, uint32_t n_workers)
+int offer_init(struct offer *offer, const struct message_role_config *config, uint32_t n_workers,
+               const struct offer_trials *trials)
 {
-    const struct backend_settings settings = {
-        .deny_drivers = config->deny_drivers, .fault = config->fault, .workers = n_workers};
-
+    char hung[sizeof(config->quarantined)];
+    const struct backend_settings settings = {.deny_drivers = config->deny_drivers,
+                                              .hung_drivers = hung,
+                                              .fault = config->fault,
+                                              .workers = n_workers};
     const long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    int r;
 
+    quarantine_get_hung(config->quarantined, hung, sizeof(hung));
     memset(offer, 0, sizeof(*offer));
     offer->n_cpus = n_cpus > 0 ? (uint32_t)n_cpus : 1;
     offer->reference.ops = &backend_cpu_ops;
@@ -142,20 +196,26 @@ int offer_init(struct offer *offer, const struct message_role_config *config, ui
         if (ops)
             start_backend(offer, ops, &settings);
     }
-    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
-        for (uint32_t b = 0; b < offer->n_backends; b++) {
-            offer->rows[a][b].info = algorithm_get(a);
-            offer->rows[a][b].backend = &offer->backends[b];
-            measure_table_clear(&offer->rows[a][b].table);
-            probe_row(offer, &offer->rows[a][b], config->quarantined);
-        }
-    }
+    r = make_rows(offer, config->quarantined, trials);
     sum_up_afalg(offer);
-    return 0;
+    return r;
+}
+
+static void free_room(struct offer *offer, struct key_room *room)
+{
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++)
+        for (uint32_t b = 0; b < offer->n_backends; b++)
+            if (offer->rows[a][b].room == room)
+                offer->rows[a][b].room = NULL;
+    key_room_free(room);
 }
 
 void offer_fini(struct offer *offer)
 {
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++)
+        for (uint32_t b = 0; b < offer->n_backends; b++)
+            if (offer->rows[a][b].room)
+                free_room(offer, offer->rows[a][b].room);
     for (uint32_t b = 0; b < offer->n_backends; b++)
         offer->backends[b].ops->fini(offer->backends[b].instance);
     if (offer->reference.ops)
@@ -208,10 +268,41 @@ bool offer_quarantine(struct offer_row *row)
 
     if (row->wrong || !verify_is_lost(&row->trust))
         return false;
-    verify_describe(&row->trust, when, sizeof(when));
-    quarantine(row, when);
+    if (verify_hangs(&row->trust)) {
+        quarantine_hung(row);
+    } else {
+        verify_describe(&row->trust, when, sizeof(when));
+        quarantine(row, when);
+    }
     log_error("%s by %s (%s): %s", row->info->name, row->backend->ops->name, row->probe.driver,
               row->probe.text);
+    return true;
+}
+
+static const struct offer_row *find_trust(const struct offer *offer,
+                                          const struct verify_trust *trust)
+{
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++)
+        for (uint32_t b = 0; b < offer->n_backends; b++)
+            if (&offer->rows[a][b].trust == trust)
+                return &offer->rows[a][b];
+    return NULL;
+}
+
+bool offer_distrust_hung(struct offer *offer, const struct verify_trust *trust)
+{
+    const struct offer_row *hung = find_trust(offer, trust);
+
+    if (!hung || !hung->probe.is_watched)
+        return false;
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
+        for (uint32_t b = 0; b < offer->n_backends; b++) {
+            struct offer_row *row = &offer->rows[a][b];
+
+            if (row->backend == hung->backend && strcmp(row->probe.driver, hung->probe.driver) == 0)
+                verify_lose_hung(&row->trust);
+        }
+    }
     return true;
 }
 

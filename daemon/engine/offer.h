@@ -9,6 +9,7 @@
 
 #include "backend.h"
 #include "choice.h"
+#include "key_room.h"
 #include "measure.h"
 #include "message.h"
 #include "statistics.h"
@@ -32,8 +33,10 @@ struct offer_row {
     const struct algorithm_info *info;
     struct offer_backend *backend;
     struct backend_probe probe;
-    bool wrong; // failed the self-test, or gave a wrong result in use
+    bool wrong; // failed the self-test, or gave a wrong result in use, or hangs
     struct verify_trust trust;
+    struct key_room *room; // shared by the rows of one driver; NULL: keys are not counted
+    struct key_count keys;
     enum offer_measured measured;
     int measure_error; // OFFER_UNMEASURABLE: why, a negative errno
     struct measure_table table;
@@ -55,10 +58,19 @@ struct offer {
     char afalg_text[128]; // its state in words
 };
 
+// Told before a driver does its first operations, and after them. A driver that never comes back is
+// known to whoever was told.
+struct offer_trials {
+    void (*begin)(void *user, const struct offer_row *row);
+    void (*end)(void *user, const struct offer_row *row);
+    void *user;
+};
+
 // Starts the configured backends and finds out about each algorithm. As root, before the sandbox. A
-// backend that cannot start is a row that says so. 0 or a negative errno; offer_fini() must follow
-// in either case.
-int offer_init(struct offer *offer, const struct message_role_config *config, uint32_t n_workers);
+// backend that cannot start is a row that says so. trials: NULL: nobody is told. 0 or a negative
+// errno; offer_fini() must follow in either case.
+int offer_init(struct offer *offer, const struct message_role_config *config, uint32_t n_workers,
+               const struct offer_trials *trials);
 void offer_fini(struct offer *offer);
 
 // Once more, in the sandbox, one request through each backend that works; one that does not any
@@ -86,6 +98,11 @@ void offer_get_calibration(const struct offer_row *row, struct message_calibrati
 // A row that has lost its trust in use is quarantined from now on, with the reason in its text, and
 // the next offer_decide() does without it. true: it was not before.
 bool offer_quarantine(struct offer_row *row);
+
+// Takes the trust from all rows of the driver that the trust is of, because a request to it does
+// not come back; offer_quarantine() does the rest. false: it is no driver's (this CPU's own code
+// cannot hang), or nobody's.
+bool offer_distrust_hung(struct offer *offer, const struct verify_trust *trust);
 
 void offer_get_message(const struct offer *offer, struct message_engine_offer *ret);
 

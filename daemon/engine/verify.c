@@ -94,6 +94,12 @@ static void lose_trust(struct verifier *verifier, struct verify_trust *trust,
         verifier->lost(verifier->user);
 }
 
+void verify_lose_hung(struct verify_trust *trust)
+{
+    atomic_store(&trust->hangs, true);
+    atomic_store(&trust->is_lost, true);
+}
+
 // An output that is not written at all must not look like the input, nor like what was there.
 static void prepare(struct verifier *verifier, const struct verify_request *request)
 {

@@ -23,6 +23,7 @@ enum verify_operation { VERIFY_ENCRYPT, VERIFY_DECRYPT, VERIFY_KEYSTREAM };
 // The trust in one (algorithm, backend), shared by its keys. Zeroed: it is trusted.
 struct verify_trust {
     _Atomic bool is_lost; // never comes back
+    _Atomic bool hangs;   // lost because a request did not come back
     _Atomic uint64_t n_verified;
     _Atomic uint64_t n_mismatches;
     // The first mismatch, for the text: n_bytes << 2 | operation; 0: none.
@@ -33,6 +34,14 @@ static inline bool verify_is_lost(const struct verify_trust *trust)
 {
     return atomic_load_explicit(&trust->is_lost, memory_order_acquire);
 }
+
+static inline bool verify_hangs(const struct verify_trust *trust)
+{
+    return atomic_load_explicit(&trust->hangs, memory_order_acquire);
+}
+
+// Takes the trust away from a driver that hangs.
+void verify_lose_hung(struct verify_trust *trust);
 
 // "in use (encrypt, 4096 bytes)", of the first mismatch.
 void verify_describe(const struct verify_trust *trust, char *ret, size_t n_ret);

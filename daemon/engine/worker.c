@@ -191,21 +191,58 @@ static bool worker_needs_help(const struct worker *worker, enum channel_need nee
     return !worker->pool->has_one_cpu && (need == CHANNEL_NEED_SOON || n_left >= BACKLOG_FOR_TWO);
 }
 
-static bool worker_run_one(struct worker *worker)
+// Ordered with worker_pool_rest(): either this sees that nobody looks, or that sees this request.
+static uint64_t worker_begin_request(struct worker *worker, struct fair_item *item)
+{
+    struct worker_pool *pool = worker->pool;
+    const uint64_t turn = atomic_load_explicit(&worker->turn, memory_order_relaxed) + 1;
+
+    worker->item = item;
+    atomic_store_explicit(&worker->trust, channel_trust(item), memory_order_relaxed);
+    atomic_store(&worker->turn, turn);
+    if (pool->settings.on_busy && !atomic_load(&pool->is_watched) &&
+        !atomic_exchange(&pool->is_watched, true))
+        pool->settings.on_busy(pool->settings.user);
+    return turn;
+}
+
+// false: the thread has been replaced meanwhile, and nothing of the worker is its own any more.
+static bool worker_end_request(struct worker *worker, uint64_t turn)
+{
+    return atomic_compare_exchange_strong(&worker->turn, &turn, turn + 1);
+}
+
+// Whoever replaced this thread may still be at the item.
+static void worker_finish_lost(struct worker_pool *pool, struct fair_item *item)
+{
+    pthread_mutex_lock(&pool->replacing);
+    pthread_mutex_unlock(&pool->replacing);
+    channel_finish_lost(item);
+}
+
+enum worker_ran { WORKER_RAN_NOTHING, WORKER_RAN_ONE, WORKER_IS_LOST };
+
+static enum worker_ran worker_run_one(struct worker *worker, struct verifier *verifier)
 {
     uint32_t n_left;
     struct fair_item *item = fair_queue_pop(worker->pool->queue, &n_left);
 
     if (!item)
-        return false;
+        return WORKER_RAN_NOTHING;
     const enum channel_need need = channel_need(item);
     if (n_left > 0 && worker_needs_help(worker, need, n_left))
         worker_wake_another(worker);
     // A session or its peer may wait for this CPU: it goes first.
     if (need == CHANNEL_NEED_LATER && !worker->pool->has_one_cpu)
         sched_yield();
-    channel_run(item, worker->verifier);
-    return true;
+    const uint64_t turn = worker_begin_request(worker, item);
+    const int result = channel_work(item, verifier);
+    if (!worker_end_request(worker, turn)) {
+        worker_finish_lost(worker->pool, item);
+        return WORKER_IS_LOST;
+    }
+    channel_finish(item, result);
+    return WORKER_RAN_ONE;
 }
 
 static uint64_t now_ns(void)
@@ -295,6 +332,7 @@ void *worker_main(void *arg)
 {
     struct worker *worker = arg;
     struct worker_pool *pool = worker->pool;
+    struct verifier *verifier = worker->verifier;
     unsigned n_unheard = 0; // requests run since the bells were last listened to
     char name[16];
 
@@ -302,7 +340,12 @@ void *worker_main(void *arg)
     pthread_setname_np(pthread_self(), name);
     while (!atomic_load(&pool->stop)) {
         worker_collect(worker);
-        if (worker_run_one(worker)) {
+        const enum worker_ran ran = worker_run_one(worker, verifier);
+        if (ran == WORKER_IS_LOST) {
+            verifier_free(verifier);
+            break;
+        }
+        if (ran == WORKER_RAN_ONE) {
             // What waits may be of one uid alone, and a lone client that is always quick to come
             // back keeps the worker from ever sleeping: the bells of others must be heard.
             if (++n_unheard < RUNS_UNHEARD_MAX)

@@ -61,6 +61,11 @@ int worker_pool_new(const struct worker_settings *settings, struct worker_pool *
     pool = calloc(1, sizeof(*pool) + settings->n_workers * sizeof(struct worker));
     if (!pool)
         return -ENOMEM;
+    r = -pthread_mutex_init(&pool->replacing, NULL);
+    if (r < 0) {
+        free(pool);
+        return r;
+    }
     pool->settings = *settings;
     pool->has_one_cpu = sysconf(_SC_NPROCESSORS_ONLN) == 1;
     r = fair_queue_new(&pool->queue);
@@ -74,33 +79,33 @@ int worker_pool_new(const struct worker_settings *settings, struct worker_pool *
     return 0;
 }
 
+// Signals are the main thread's: one that hit a worker would cut a driver's call short.
 static int worker_start(struct worker *worker)
 {
+    sigset_t all, before;
     pthread_attr_t attr;
     int r = -pthread_attr_init(&attr);
 
     if (r < 0)
         return r;
+    sigfillset(&all);
+    sigdelset(&all, SIGSYS); // SANDBOX_TRAP's handler names the call
     r = -pthread_attr_setstacksize(&attr, WORKER_STACK);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     if (r == 0)
         r = -pthread_create(&worker->thread, &attr, worker_main, worker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     worker->running = r == 0;
     return r;
 }
 
-// Signals are the main thread's: one that hit a worker would cut a driver's call short.
 int worker_pool_start(struct worker_pool *pool)
 {
-    sigset_t all, before;
     int r = 0;
 
-    sigfillset(&all);
-    sigdelset(&all, SIGSYS); // SANDBOX_TRAP's handler names the call
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; r == 0 && i < pool->settings.n_workers; i++)
         r = worker_start(&pool->workers[i]);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return r;
 }
 
@@ -127,7 +132,10 @@ bool worker_pool_stop(struct worker_pool *pool, uint32_t timeout_ms)
             worker->running = false;
         all = all && !worker->running;
     }
-    return all;
+    while (pool->n_lost > 0 &&
+           pthread_timedjoin_np(pool->lost[pool->n_lost - 1], NULL, &until) == 0)
+        pool->n_lost--;
+    return all && pool->n_lost == 0;
 }
 
 static void worker_fini(struct worker *worker)
@@ -151,7 +159,75 @@ void worker_pool_free(struct worker_pool *pool)
     for (uint32_t i = 0; i < pool->settings.n_workers; i++)
         worker_fini(&pool->workers[i]);
     fair_queue_free(pool->queue);
+    pthread_mutex_destroy(&pool->replacing);
     free(pool);
+}
+
+// ---------------------------------------------------------------- workers that hang
+
+static bool is_busy(uint64_t turn)
+{
+    return turn % 2 == 1;
+}
+
+void worker_pool_look(struct worker_pool *pool, uint32_t index, struct worker_look *ret)
+{
+    struct worker *worker = &pool->workers[index];
+    struct verify_trust *trust = atomic_load(&worker->trust);
+    const uint64_t turn = atomic_load(&worker->turn);
+    const bool moved = turn != worker->seen_turn;
+
+    // Who has not moved since the last look had that trust all the time.
+    worker->n_seen = moved || !is_busy(turn) ? 0 : worker->n_seen + 1;
+    worker->seen_turn = turn;
+    *ret = (struct worker_look){.again = moved || is_busy(turn), .n_looks = worker->n_seen};
+    if (worker->n_seen > 0)
+        ret->trust = trust;
+}
+
+bool worker_pool_rest(struct worker_pool *pool)
+{
+    atomic_store(&pool->is_watched, false);
+    for (uint32_t i = 0; i < pool->settings.n_workers; i++)
+        if (atomic_load(&pool->workers[i].turn) != pool->workers[i].seen_turn)
+            return atomic_exchange(&pool->is_watched, true);
+    return true;
+}
+
+// false: its thread has come back.
+static bool worker_take_over(struct worker_pool *pool, struct worker *worker)
+{
+    uint64_t turn = worker->seen_turn;
+    bool taken;
+
+    pthread_mutex_lock(&pool->replacing);
+    taken = is_busy(turn) && atomic_compare_exchange_strong(&worker->turn, &turn, turn + 1);
+    if (taken)
+        channel_abandon(worker->item);
+    pthread_mutex_unlock(&pool->replacing);
+    return taken;
+}
+
+// What can fail comes first: after the exchange nobody else runs the worker.
+int worker_pool_replace(struct worker_pool *pool, uint32_t index)
+{
+    struct worker *worker = &pool->workers[index];
+    struct verifier *verifier;
+    int r;
+
+    if (pool->n_lost == WORKER_LOST_MAX)
+        return -EUSERS;
+    r = verifier_new(pool->settings.verify, pool->settings.on_distrust, pool->settings.user,
+                     &verifier);
+    if (r < 0)
+        return r;
+    if (!worker_take_over(pool, worker)) {
+        verifier_free(verifier);
+        return -EALREADY;
+    }
+    pool->lost[pool->n_lost++] = worker->thread;
+    worker->verifier = verifier; // the lost thread frees its own
+    return worker_start(worker);
 }
 
 struct fair_queue *worker_pool_queue(struct worker_pool *pool)

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Guarantees: the file is the old one or the new one, whole, whatever happens meanwhile; no trouble
-// with it keeps the daemon from starting. Must not know what the figures say.
+// Guarantees: no trouble with the file keeps the daemon from starting. Must not know what the
+// figures say.
 #include "calibration_store.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "log.h"
-
-#define NAME_NEW CALIBRATION_STORE_NAME ".new"
+#include "state_file.h"
 
 struct calibration_store {
     char *directory;
@@ -24,67 +20,19 @@ struct calibration_store {
 
 // ---------------------------------------------------------------- reading
 
-static int read_all(int fd, char *text, size_t n_max, size_t *ret_n)
-{
-    size_t n = 0;
-
-    while (n < n_max) {
-        ssize_t got = read(fd, text + n, n_max - n);
-
-        if (got < 0 && errno != EINTR)
-            return -errno;
-        if (got == 0)
-            break;
-        n += got > 0 ? (size_t)got : 0;
-    }
-    *ret_n = n;
-    return n < n_max ? 0 : -EFBIG;
-}
-
-// No link, no device: a name in a directory that somebody else could have written to.
-static int open_file(int directory, int *ret_fd)
-{
-    struct stat st;
-    int fd =
-        openat(directory, CALIBRATION_STORE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return -EBADMSG;
-    }
-    *ret_fd = fd;
-    return 0;
-}
-
 static int load(int directory, struct calibration_table *ret)
 {
     char *text = calloc(1, CALIBRATION_TEXT_MAX + 1);
     size_t n = 0;
-    int fd = -1, r;
+    int r;
 
     if (!text)
         return -ENOMEM;
-    r = open_file(directory, &fd);
-    if (r == 0)
-        r = read_all(fd, text, CALIBRATION_TEXT_MAX, &n);
+    r = state_file_read(directory, CALIBRATION_STORE_NAME, text, CALIBRATION_TEXT_MAX, &n);
     if (r == 0)
         r = calibration_file_parse(text, n, ret);
-    if (fd >= 0)
-        close(fd);
     free(text);
     return r;
-}
-
-static int open_directory(const struct calibration_store *store, int *ret_fd)
-{
-    int fd = open(store->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (fd < 0)
-        return -errno;
-    *ret_fd = fd;
-    return 0;
 }
 
 int calibration_store_new(const char *path, struct calibration_store **ret)
@@ -98,7 +46,7 @@ int calibration_store_new(const char *path, struct calibration_store **ret)
         free(store);
         return -ENOMEM;
     }
-    r = open_directory(store, &directory);
+    r = state_file_open_directory(store->directory, &directory);
     if (r == 0)
         r = load(directory, &store->kept);
     if (directory < 0)
@@ -139,41 +87,6 @@ void calibration_store_get_message(const struct calibration_store *store, uint32
 
 // ---------------------------------------------------------------- writing
 
-static int write_all(int fd, const char *text, size_t n)
-{
-    while (n > 0) {
-        ssize_t put = write(fd, text, n);
-
-        if (put < 0 && errno != EINTR)
-            return -errno;
-        if (put > 0) {
-            text += put;
-            n -= (size_t)put;
-        }
-    }
-    return fsync(fd) < 0 ? -errno : 0;
-}
-
-static int write_file(int directory, const char *text, size_t n)
-{
-    int fd, r;
-
-    (void)unlinkat(directory, NAME_NEW, 0); // of a monitor that was killed while it wrote
-    fd = openat(directory, NAME_NEW, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -errno;
-    r = write_all(fd, text, n);
-    if (close(fd) < 0 && r == 0)
-        r = -errno;
-    if (r == 0 && renameat(directory, NAME_NEW, directory, CALIBRATION_STORE_NAME) < 0)
-        r = -errno;
-    if (r < 0)
-        (void)unlinkat(directory, NAME_NEW, 0);
-    else if (fsync(directory) < 0)
-        r = -errno;
-    return r;
-}
-
 static int save(const struct calibration_store *store)
 {
     char *text = malloc(CALIBRATION_TEXT_MAX);
@@ -183,9 +96,9 @@ static int save(const struct calibration_store *store)
     if (text)
         r = calibration_file_print(&store->kept, text, &n);
     if (r == 0)
-        r = open_directory(store, &directory);
+        r = state_file_open_directory(store->directory, &directory);
     if (r == 0)
-        r = write_file(directory, text, n);
+        r = state_file_write(directory, CALIBRATION_STORE_NAME, text, n);
     if (directory >= 0)
         close(directory);
     free(text);

@@ -18,7 +18,7 @@
 #include "calibration_store.h"
 #include "log.h"
 #include "packet.h"
-#include "quarantine.h"
+#include "quarantine_store.h"
 #include "timer.h"
 
 #define CHILD_WHY_MAX 96
@@ -40,11 +40,13 @@ struct child {
     bool closed;    // the cause is that it closed its descriptor, most likely at its end
     bool unsent;    // `config` waits for room
     uint32_t pings; // due and not answered
-    uint32_t ping_limit, start_limit;
+    uint32_t ping_limit, start_limit, trial_limit;
+    struct message_quarantine trial; // of the driver that the engine tries just now; name "": none
+    uint32_t trial_ticks;
     uint64_t ping_serial; // of the last ping
     struct calibration_store *store;
     struct message_role_config config;
-    char *quarantined; // the monitor's
+    struct quarantine_store *quarantine;
     char why[CHILD_WHY_MAX];
 };
 
@@ -131,14 +133,53 @@ bool child_take_exit(struct child *child, pid_t pid, int status)
 // The engine has logged what it found.
 static void child_quarantine(struct child *child, const struct message_quarantine *quarantine)
 {
-    const struct algorithm_info *info = algorithm_get(quarantine->algorithm);
-    const size_t n_list = sizeof(child->config.quarantined);
-    int r = -EINVAL;
+    int r = quarantine_store_add(child->quarantine, quarantine);
 
-    if (info != NULL)
-        r = quarantine_add(child->quarantined, n_list, quarantine->driver, info->name);
     if (r < 0)
         log_warning("a quarantine ends with this engine: %s", strerror(-r));
+}
+
+static void child_take_quarantine(struct child *child, const struct message_quarantine *quarantine)
+{
+    switch (quarantine->kind) {
+    case MESSAGE_QUARANTINE_WRONG:
+    case MESSAGE_QUARANTINE_HANGS:
+        child_quarantine(child, quarantine);
+        break;
+    case MESSAGE_QUARANTINE_TRIAL:
+        child->trial = *quarantine;
+        child->trial_ticks = 0;
+        break;
+    case MESSAGE_QUARANTINE_TRIAL_END:
+        child->trial.driver[0] = '\0';
+        break;
+    default:
+        child_end(child, "sent what it must not send");
+    }
+}
+
+// A process that was stopped is not to be blamed on the driver.
+static bool child_is_stopped(const struct child *child)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+}
+
+// What the driver has kept is lost, and if the kernel waits for it, cannot even be ended.
+static bool child_check_trial(struct child *child)
+{
+    char why[CHILD_WHY_MAX];
+
+    if (child->ready || child->trial.driver[0] == '\0' ||
+        ++child->trial_ticks <= child->trial_limit || child_is_stopped(child))
+        return false;
+    child->trial.kind = MESSAGE_QUARANTINE_HANGS;
+    child_quarantine(child, &child->trial);
+    snprintf(why, sizeof(why), "hangs in driver %s", child->trial.driver);
+    child_end(child, why);
+    return true;
 }
 
 static void child_take_message(struct child *child, const struct message *m)
@@ -157,7 +198,7 @@ static void child_take_message(struct child *child, const struct message *m)
         break;
     case MESSAGE_QUARANTINE:
         if (child->role == CONFIG_ROLE_ENGINE)
-            child_quarantine(child, &m->u.quarantine);
+            child_take_quarantine(child, &m->u.quarantine);
         else
             child_end(child, "sent what it must not send");
         break;
@@ -207,7 +248,8 @@ static void child_send_config(struct child *child)
     struct message m = {.type = MESSAGE_ROLE_CONFIG, .u.role_config = child->config};
     int r;
 
-    memcpy(m.u.role_config.quarantined, child->quarantined, sizeof(m.u.role_config.quarantined));
+    snprintf(m.u.role_config.quarantined, sizeof(m.u.role_config.quarantined), "%s",
+             quarantine_store_list(child->quarantine));
     r = packet_send(child->fd, &m, NULL, 0);
     child->unsent = r == -EAGAIN;
     if (r < 0 && r != -EAGAIN)
@@ -241,7 +283,7 @@ void child_tick(struct child *child)
     struct message m = {.type = MESSAGE_PING, .serial = child->ping_serial + 1};
     char why[CHILD_WHY_MAX];
 
-    if (child->ending || child->fd < 0)
+    if (child->ending || child->fd < 0 || child_check_trial(child))
         return;
     if (child->pings >= (child->ready ? child->ping_limit : child->start_limit)) {
         snprintf(why, sizeof(why), child->ready ? "did not answer %u pings" : "not ready in time",
@@ -327,7 +369,8 @@ int child_start(enum config_role role, const struct child_settings *settings,
     child->start_limit = settings->start_limit;
     child->store = settings->store;
     child->config = *config;
-    child->quarantined = settings->quarantined;
+    child->trial_limit = settings->trial_limit;
+    child->quarantine = settings->quarantine;
     r = child_spawn(child, settings);
     if (r < 0) {
         child_free(child);

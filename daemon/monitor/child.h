@@ -9,6 +9,7 @@
 #include "spawn.h"
 
 struct calibration_store;
+struct quarantine_store;
 struct child;
 
 struct child_handlers {
@@ -22,11 +23,12 @@ struct child_handlers {
 struct child_settings {
     struct event_base *base;
     int program_fd;
-    int peer_fd;       // -1: none; stays the caller's, as does the next
-    int listener_fd;   // -1: none
-    char *quarantined; // the list for the engine (message_role_config); its findings are added
+    int peer_fd;                         // -1: none; stays the caller's, as does the next
+    int listener_fd;                     // -1: none
+    struct quarantine_store *quarantine; // for the engine, and its findings; the caller's
     uint32_t ping_limit;
     uint32_t start_limit;                    // like ping_limit, but until it is ready
+    uint32_t trial_limit;                    // the same, until a driver comes back from its trial
     struct calibration_store *store;         // what it may know and change of it; NULL: nothing
     const struct message_status_note *notes; // what it is told besides, n_notes
     size_t n_notes;

@@ -16,6 +16,7 @@
 #include "listener.h"
 #include "log.h"
 #include "notify.h"
+#include "quarantine_store.h"
 #include "reach.h"
 #include "role.h"
 #include "sandbox.h"
@@ -33,6 +34,7 @@ struct monitor {
     struct event *signal[MONITOR_SIGNALS];
     struct event *watchdog;
     struct calibration_store *store;
+    struct quarantine_store *quarantine;
     struct supervisor *supervisor;
     int reach; // reach_try()'s, if the configuration names AF_ALG
     bool reach_known;
@@ -160,6 +162,7 @@ static void monitor_fini(struct monitor *m)
 {
     supervisor_free(m->supervisor);
     calibration_store_free(m->store);
+    quarantine_store_free(m->quarantine);
     for (size_t i = 0; i < MONITOR_SIGNALS; i++)
         if (m->signal[i] != NULL)
             event_free(m->signal[i]);
@@ -195,6 +198,8 @@ static int monitor_init(struct monitor *m)
         r = monitor_add_events(m);
     if (r == 0)
         r = calibration_store_new(m->config.state_directory, &m->store);
+    if (r == 0)
+        r = quarantine_store_new(m->config.state_directory, &m->quarantine);
     if (r == 0) {
         m->reach_known = (m->config.backends & CONFIG_BACKEND_AFALG) != 0;
         m->reach = m->reach_known ? reach_try() : 0;
@@ -204,6 +209,7 @@ static int monitor_init(struct monitor *m)
                                                .program_fd = m->program_fd,
                                                .listener_fd = m->listener.fd,
                                                .store = m->store,
+                                               .quarantine = m->quarantine,
                                                .notes = m->notes,
                                                .n_notes = sizeof(m->notes) / sizeof(m->notes[0])};
         r = supervisor_new(&settings, &m->config, &m->supervisor);

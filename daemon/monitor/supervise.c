@@ -21,6 +21,7 @@
 #include "turnaway.h"
 
 #define SUPERVISE_START_LIMIT_MS 60000 // an engine that tries slow hardware takes its time
+#define SUPERVISE_TRIAL_LIMIT_MS 10000 // for some MB in one driver
 #define SUPERVISE_STOP_KILL_MS   1000
 #define SUPERVISE_STOP_LEAVE_MS  5000
 #define SUPERVISE_SUSPECT_MS     1000
@@ -45,7 +46,6 @@ struct supervisor {
     enum config_role suspect; // exited, and is the cause unless the other one turns out to be
     char suspect_why[64];     // empty: nobody is suspected
     char reason[128];         // why not FULL
-    char quarantined[sizeof(((struct message_role_config *)0)->quarantined)]; // of all engines
     char status[192];
 };
 
@@ -210,11 +210,12 @@ static int supervise_start_child(struct supervisor *s, enum config_role role, in
         .base = s->settings.base,
         .program_fd = s->settings.program_fd,
         .peer_fd = peer_fd,
-        .quarantined = s->quarantined,
+        .quarantine = s->settings.quarantine,
         .listener_fd = role == CONFIG_ROLE_FRONT ? s->settings.listener_fd : -1,
         .ping_limit = s->config.ping_limit,
         .store = role == CONFIG_ROLE_ENGINE ? s->settings.store : NULL,
         .start_limit = SUPERVISE_START_LIMIT_MS / s->config.ping_interval_ms + s->config.ping_limit,
+        .trial_limit = SUPERVISE_TRIAL_LIMIT_MS / s->config.ping_interval_ms + 1,
     };
     struct message_role_config config;
 

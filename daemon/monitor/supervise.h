@@ -17,13 +17,15 @@
 #include "config.h"
 
 struct calibration_store;
+struct quarantine_store;
 struct supervisor;
 
 struct supervisor_settings {
     struct event_base *base; // stays the caller's, as do both descriptors
     int program_fd;          // spawn_open_program()
     int listener_fd;
-    struct calibration_store *store;         // the caller's
+    struct calibration_store *store; // the caller's, as the next
+    struct quarantine_store *quarantine;
     const struct message_status_note *notes; // for front: n_notes, the caller's; may change later
     size_t n_notes;
 };

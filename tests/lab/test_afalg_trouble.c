@@ -150,7 +150,7 @@ Test(afalg_trouble, makes_an_offer)
     static struct offer offer;
 
     strcpy(config.deny_drivers, "cbc(des3_ede)");
-    cr_assert_eq(offer_init(&offer, &config, 2), 0);
+    cr_assert_eq(offer_init(&offer, &config, 2, NULL), 0);
     offer_decide(&offer, CONFIG_OFFLOAD_ALWAYS, 1);
     cr_expect_eq(offer.afalg_error, 0);
     for (uint32_t a = 0; a <= ALGORITHM_AES_256_CTR; a++)

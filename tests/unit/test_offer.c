@@ -18,7 +18,7 @@ static void setup(uint32_t backends, const char *fault, uint32_t offload)
     struct message_role_config config = {.backends = backends};
 
     strncpy(config.fault, fault, sizeof(config.fault) - 1);
-    cr_assert_eq(offer_init(&offer, &config, 2), 0);
+    cr_assert_eq(offer_init(&offer, &config, 2, NULL), 0);
     offer_decide(&offer, offload, 4096);
 }
 
