@@ -56,6 +56,17 @@ int cipher_get_params(const struct cipher_info *info, OSSL_PARAM params[])
     return 1;
 }
 
+// OpenSSL's own functions read a number through whatever pointer a parameter has.
+static bool cipher_param_get_uint(const OSSL_PARAM *p, unsigned *ret)
+{
+    return p->data != NULL && OSSL_PARAM_get_uint(p, ret);
+}
+
+static bool cipher_param_get_size(const OSSL_PARAM *p, size_t *ret)
+{
+    return p->data != NULL && OSSL_PARAM_get_size_t(p, ret);
+}
+
 // ---------------------------------------------------------------- of a context: CBC and CTR
 
 #define CIPHER_GETTABLE                                                                            \
@@ -123,9 +134,15 @@ static int cipher_put_iv(struct cipher_context *ctx, OSSL_PARAM *p, uint8_t *iv)
     return 1;
 }
 
-// A random key of three DES keys, each byte with odd parity.
-static int cipher_make_des3_key(uint8_t *key, size_t n)
+// A random key of three DES keys, each byte with odd parity. EVP_CIPHER_CTX_rand_key() knows the
+// length and so names none.
+static int cipher_put_des3_key(const OSSL_PARAM *p, size_t n)
 {
+    uint8_t *key = p->data;
+
+    if (key == NULL || p->data_type != OSSL_PARAM_OCTET_STRING ||
+        (p->data_size > 0 && p->data_size < n))
+        return cipher_fail(PROV_R_FAILED_TO_SET_PARAMETER);
     if (getentropy(key, n) < 0)
         return cipher_fail(PROV_R_FAILED_TO_GENERATE_KEY);
     for (size_t i = 0; i < n; i++)
@@ -160,7 +177,7 @@ int cipher_get_ctx_params(void *vctx, OSSL_PARAM params[])
 
     p = OSSL_PARAM_locate(params, OSSL_CIPHER_PARAM_RANDOM_KEY);
     if (p != NULL && ctx->info->algorithm == CRYPTOD_DES_EDE3_CBC)
-        return cipher_make_des3_key(p->data, ctx->info->n_key);
+        return cipher_put_des3_key(p, ctx->info->n_key);
     return 1;
 }
 
@@ -180,6 +197,7 @@ static int cipher_set_num(struct cipher_context *ctx, unsigned num)
 int cipher_set_ctx_params(void *vctx, const OSSL_PARAM params[])
 {
     struct cipher_context *ctx = vctx;
+    size_t n_tls_mac = ctx->n_tls_mac;
     const OSSL_PARAM *p;
     unsigned value;
 
@@ -187,23 +205,26 @@ int cipher_set_ctx_params(void *vctx, const OSSL_PARAM params[])
         return 1;
     p = OSSL_PARAM_locate_const(params, OSSL_CIPHER_PARAM_PADDING);
     if (p != NULL) {
-        if (!OSSL_PARAM_get_uint(p, &value))
+        if (!cipher_param_get_uint(p, &value))
             return cipher_fail(PROV_R_FAILED_TO_GET_PARAMETER);
         ctx->padding = value != 0;
     }
     p = OSSL_PARAM_locate_const(params,
                                 OSSL_CIPHER_PARAM_USE_BITS); // CFB1's; known, without effect
-    if (p != NULL && !OSSL_PARAM_get_uint(p, &value))
+    if (p != NULL && !cipher_param_get_uint(p, &value))
         return cipher_fail(PROV_R_FAILED_TO_GET_PARAMETER);
     p = OSSL_PARAM_locate_const(params, OSSL_CIPHER_PARAM_TLS_VERSION);
-    if (p != NULL && !OSSL_PARAM_get_uint(p, &ctx->tls_version))
+    if (p != NULL && !cipher_param_get_uint(p, &ctx->tls_version))
         return cipher_fail(PROV_R_FAILED_TO_GET_PARAMETER);
     p = OSSL_PARAM_locate_const(params, OSSL_CIPHER_PARAM_TLS_MAC_SIZE);
-    if (p != NULL && !OSSL_PARAM_get_size_t(p, &ctx->n_tls_mac))
+    if (p != NULL && !cipher_param_get_size(p, &n_tls_mac))
         return cipher_fail(PROV_R_FAILED_TO_GET_PARAMETER);
+    if (n_tls_mac != ctx->n_tls_mac) // the MAC that is there is of another length
+        ctx->tls_mac_set = false;
+    ctx->n_tls_mac = n_tls_mac;
     p = OSSL_PARAM_locate_const(params, OSSL_CIPHER_PARAM_NUM);
     if (p != NULL) {
-        if (!OSSL_PARAM_get_uint(p, &value))
+        if (!cipher_param_get_uint(p, &value))
             return cipher_fail(PROV_R_FAILED_TO_GET_PARAMETER);
         return cipher_set_num(ctx, value);
     }
@@ -255,12 +276,12 @@ int cipher_chacha_set_ctx_params(void *vctx, const OSSL_PARAM params[])
     if (params == NULL)
         return 1;
     p = OSSL_PARAM_locate_const(params, OSSL_CIPHER_PARAM_KEYLEN);
-    if (p != NULL && !OSSL_PARAM_get_size_t(p, &n))
+    if (p != NULL && !cipher_param_get_size(p, &n))
         return cipher_fail(PROV_R_FAILED_TO_GET_PARAMETER);
     if (p != NULL && n != ctx->info->n_key)
         return cipher_fail(PROV_R_INVALID_KEY_LENGTH);
     p = OSSL_PARAM_locate_const(params, OSSL_CIPHER_PARAM_IVLEN);
-    if (p != NULL && !OSSL_PARAM_get_size_t(p, &n))
+    if (p != NULL && !cipher_param_get_size(p, &n))
         return cipher_fail(PROV_R_FAILED_TO_GET_PARAMETER);
     if (p != NULL && n != ctx->info->n_iv)
         return cipher_fail(PROV_R_INVALID_IV_LENGTH);

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
 // libFuzzer entry for the front: sequences of what clients and the engine may do to it, in one
-// process, without the sandbox. `-fsanitize=fuzzer` with the objects of daemon/front,
-// daemon/common, protocol, sandbox.
+// process, without the sandbox.
 //
 // The input is a list of steps: one byte says what, one byte who, then what that needs. Whatever
 // the clients say, the front must not end, must forward nothing but well-formed messages in its own
 // numbers, and must have nothing left once they are gone. Whatever the engine says, it may end, but
 // nothing may be touched that is not there.
 #include "front.h"
+#include "fuzz_input.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,13 +20,7 @@
 #define CLIENTS   4u
 #define STEPS_MAX 64
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-struct input {
-    const uint8_t *data;
-    size_t n;
-};
+#define FDS_MAX 253u // the most that the kernel carries in one packet
 
 struct scene {
     struct front front;
@@ -43,12 +35,6 @@ struct scene {
 // Made once: right and wrong things to pass.
 static int good_memory = -1, good_bell[2] = {-1, -1}, null_fd = -1;
 
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     struct shm_map map;
@@ -56,32 +42,25 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc;
     (void)argv;
     log_init("front", 0); // nothing
-    require(shm_create(1, 4, &map, &good_memory) == 0);
+    fuzz_require(shm_create(1, 4, &map, &good_memory) == 0);
     shm_unmap(&map);
-    require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, good_bell) == 0);
+    fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, good_bell) ==
+                 0);
     null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    require(null_fd >= 0);
+    fuzz_require(null_fd >= 0);
     return 0;
-}
-
-static uint8_t take_byte(struct input *in)
-{
-    if (in->n == 0)
-        return 0;
-    in->n--;
-    return *in->data++;
 }
 
 static void make_pair(int ret[2])
 {
-    require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret) == 0);
+    fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret) == 0);
 }
 
 static void scene_turn(struct scene *scene)
 {
     for (int i = 0; i < 3; i++)
         event_base_loop(scene->front.base, EVLOOP_NONBLOCK);
-    require(scene->engine_lied || scene->front.exit_status == 0);
+    fuzz_require(scene->engine_lied || scene->front.exit_status == 0);
 }
 
 // The engine must get well-formed messages only; packet_recv() checks that for us.
@@ -97,13 +76,13 @@ static void scene_hear(struct scene *scene)
         }
         scene->heard[scene->n_heard++ % 8] = m;
     }
-    require(r == -EAGAIN);
+    fuzz_require(r == -EAGAIN);
 }
 
 static void send_with_fds(int to, const void *bytes, size_t n_bytes, const int *fds, size_t n_fds)
 {
     union {
-        char bytes[CMSG_SPACE(8 * sizeof(int))];
+        char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
         struct cmsghdr align;
     } control = {0};
     struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = n_bytes};
@@ -122,41 +101,41 @@ static void send_with_fds(int to, const void *bytes, size_t n_bytes, const int *
                    MSG_NOSIGNAL | MSG_DONTWAIT); // what does not fit or is refused is not sent
 }
 
-// Up to 3 descriptors of a kind each that the input chooses.
-static size_t take_fds(struct input *in, int *ret)
+// Up to 3 descriptors of a kind each that the input chooses, or as many as there can be.
+static size_t take_fds(struct fuzz_input *in, int *ret)
 {
     const int kinds[] = {good_memory, good_bell[1], null_fd, good_bell[0]};
-    uint8_t choice = take_byte(in);
+    uint8_t choice = fuzz_byte(in);
     size_t n = choice & 3u;
 
+    if (choice == 0xff)
+        n = FDS_MAX;
     for (size_t i = 0; i < n; i++)
-        ret[i] = kinds[(choice >> (2 + 2 * i)) & 3u];
+        ret[i] = kinds[(choice >> (2 + 2 * (i % 3))) & 3u];
     return n;
 }
 
-static void step_client_bytes(struct input *in, int client)
+static void step_client_bytes(struct fuzz_input *in, int client)
 {
-    int fds[4];
+    int fds[FDS_MAX];
     size_t n_fds = take_fds(in, fds);
-    size_t n = take_byte(in);
+    size_t n;
+    const uint8_t *bytes = fuzz_bytes(in, fuzz_byte(in), &n);
 
-    if (n > in->n)
-        n = in->n;
-    send_with_fds(client, in->data, n, fds, n_fds);
-    in->data += n;
-    in->n -= n;
+    send_with_fds(client, bytes, n, fds, n_fds);
 }
 
 // Well-formed, with small numbers of the input's choice: a fuzzer gets deep with these.
-static void step_client_message(struct input *in, int client)
+static void step_client_message(struct fuzz_input *in, int client)
 {
     static const enum message_type types[] = {MESSAGE_HELLO, MESSAGE_STREAM_OPEN,
-                                              MESSAGE_STREAM_CLOSE, MESSAGE_STATUS};
-    struct message m = {.type = types[take_byte(in) & 3u], .serial = in->n};
+                                              MESSAGE_STREAM_CLOSE, MESSAGE_STATUS,
+                                              MESSAGE_CALIBRATE};
+    struct message m = {.type = types[fuzz_byte(in) % 5u], .serial = fuzz_left(in)};
     int fds[2] = {good_memory, good_bell[1]};
     uint8_t buf[MESSAGE_LEN_MAX];
     size_t n;
-    uint8_t a = take_byte(in), b = take_byte(in);
+    uint8_t a = fuzz_byte(in), b = fuzz_byte(in);
 
     if (m.type == MESSAGE_HELLO)
         m.u.hello = (struct message_hello){1u + (a >> 5 & 1u), 1u + (a & 1u), a >> 6, b & 63u};
@@ -164,12 +143,19 @@ static void step_client_message(struct input *in, int client)
         m.u.stream_open = (struct message_stream_open){a & 7u, b & 15u};
     else if (m.type == MESSAGE_STREAM_CLOSE)
         m.u.stream_close = (struct message_stream_close){a & 7u};
+    else if (m.type == MESSAGE_CALIBRATE)
+        m.u.calibrate = (struct message_calibrate){a & 1u};
     if (message_encode(&m, buf, sizeof(buf), &n) == 0)
         send_with_fds(client, buf, n, fds, message_info(m.type)->n_fds);
 }
 
 static void answer(const struct scene *scene, const struct message *ask, uint8_t how)
 {
+    static const enum message_type of_status[] = {MESSAGE_STATUS_END, MESSAGE_ENGINE_SUMMARY,
+                                                  MESSAGE_STATUS_ALGORITHM, MESSAGE_ENGINE_CHANNEL},
+                                   of_calibration[] = {
+                                       MESSAGE_CALIBRATION_END, MESSAGE_CALIBRATION_PROGRESS,
+                                       MESSAGE_CALIBRATION, MESSAGE_CALIBRATION_END};
     struct message m = {.serial = ask->serial};
 
     switch (ask->type) {
@@ -183,7 +169,11 @@ static void answer(const struct scene *scene, const struct message *ask, uint8_t
         m.u.engine_stream.reason = how & 0x0f;
         break;
     case MESSAGE_ENGINE_STATUS:
-        m.type = (how & 0x80) != 0 ? MESSAGE_STATUS_ALGORITHM : MESSAGE_STATUS_END;
+        m.type = of_status[how >> 6];
+        m.u.engine_channel.channel = how & 0x0f; // where there is one
+        break;
+    case MESSAGE_ENGINE_CALIBRATE:
+        m.type = of_calibration[how >> 6];
         break;
     default:
         return;
@@ -192,9 +182,9 @@ static void answer(const struct scene *scene, const struct message *ask, uint8_t
 }
 
 // The honest engine: answers one of the last questions, in any order, any number of times.
-static void step_engine_answer(struct scene *scene, struct input *in)
+static void step_engine_answer(struct scene *scene, struct fuzz_input *in)
 {
-    uint8_t which = take_byte(in), how = take_byte(in);
+    uint8_t which = fuzz_byte(in), how = fuzz_byte(in);
     unsigned n = scene->n_heard < 8 ? scene->n_heard : 8;
 
     if (n > 0)
@@ -213,16 +203,13 @@ static void step_hello(struct scene *scene, int client)
         answer(scene, &scene->heard[(scene->n_heard - 1) % 8], MESSAGE_OK);
 }
 
-static void step_engine_bytes(struct scene *scene, struct input *in)
+static void step_engine_bytes(struct scene *scene, struct fuzz_input *in)
 {
-    size_t n = take_byte(in);
+    size_t n;
+    const uint8_t *bytes = fuzz_bytes(in, fuzz_byte(in), &n);
 
-    if (n > in->n)
-        n = in->n;
     scene->engine_lied = true;
-    send_with_fds(scene->engine, in->data, n, NULL, 0);
-    in->data += n;
-    in->n -= n;
+    send_with_fds(scene->engine, bytes, n, NULL, 0);
 }
 
 static void step_connect(struct scene *scene, unsigned who)
@@ -232,7 +219,7 @@ static void step_connect(struct scene *scene, unsigned who)
     if (scene->clients[who] >= 0)
         return;
     make_pair(pair);
-    require(client_new(&scene->front, pair[1]) == 0);
+    fuzz_require(client_new(&scene->front, pair[1]) == 0);
     scene->clients[who] = pair[0];
     if (who == CLIENTS - 1) { // one that is nobody
         struct access_peer *peer = &LIST_FIRST(&scene->front.clients)->peer;
@@ -247,10 +234,10 @@ static void client_drop(struct scene *scene, unsigned who)
     scene->clients[who] = -1;
 }
 
-static void scene_step(struct scene *scene, struct input *in)
+static void scene_step(struct scene *scene, struct fuzz_input *in)
 {
-    uint8_t what = take_byte(in);
-    unsigned who = take_byte(in) % CLIENTS;
+    uint8_t what = fuzz_byte(in);
+    unsigned who = fuzz_byte(in) % CLIENTS;
 
     step_connect(scene, who);
     switch (what % 8u) {
@@ -298,10 +285,10 @@ static void scene_init(struct scene *scene)
     make_pair(engine);
     scene->monitor = monitor[0];
     scene->engine = engine[0];
-    require(front_init(&scene->front, &config, monitor[1], engine[1], -1) == 0);
+    fuzz_require(front_init(&scene->front, &config, monitor[1], engine[1], -1) == 0);
     for (unsigned i = 0; i < 4; i++)
         offer.u.engine_offer.offer[i].lanes = MESSAGE_LANE_REQUEST;
-    require(packet_send(scene->engine, &offer, NULL, 0) == 0);
+    fuzz_require(packet_send(scene->engine, &offer, NULL, 0) == 0);
     scene_turn(scene);
 }
 
@@ -314,22 +301,22 @@ static void scene_check_empty(struct scene *scene)
     scene_hear(scene);
     for (const struct client *client = LIST_FIRST(&scene->front.clients); client != NULL;
          client = LIST_NEXT(client, link)) {
-        require(client->state == CLIENT_GONE && client->channel != 0);
-        require(client->add_serial != 0 || client->n_pending > 0);
+        fuzz_require(client->state == CLIENT_GONE && client->channel != 0);
+        fuzz_require(client->add_serial != 0 || client->n_pending > 0);
     }
     if (LIST_EMPTY(&scene->front.clients)) {
         for (unsigned kind = 0; kind < ACCOUNT_KIND_COUNT; kind++)
-            require(account_count(scene->front.account, (enum account_kind)kind) == 0);
+            fuzz_require(account_count(scene->front.account, (enum account_kind)kind) == 0);
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    struct input in = {data, n};
+    struct fuzz_input in = {data, data + n};
     struct scene scene;
 
     scene_init(&scene);
-    for (int i = 0; i < STEPS_MAX && in.n > 0 && scene.front.exit_status == 0; i++)
+    for (int i = 0; i < STEPS_MAX && fuzz_left(&in) > 0 && scene.front.exit_status == 0; i++)
         scene_step(&scene, &in);
     if (!scene.engine_lied)
         scene_check_empty(&scene);

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: MIT
 // libFuzzer entry for the message decoder: a packet is refused, or its message encodes to the very
 // same bytes.
-// `-fsanitize=fuzzer` with protocol/message.c and protocol/message_table.c.
+#include "fuzz_input.h"
 #include "message.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 // Small inputs never get past length and type by chance: with these tables the fuzzer starts
 // inside.

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer entry for the engine's side of the ring: a client that writes anything into requests,
-// keys and index words. Each input is a series of steps; after each the engine collects and runs
-// what it believes.
-// `-fsanitize=fuzzer` with daemon/engine/{channel,channel_ring,fair_queue,keys,backend_cpu}.c and
-// protocol/*.c; libcrypto.
+// libFuzzer entry for the engine's side of the ring: a client that writes anything into requests of
+// both lanes, completions, keys and index words. Each input is a series of steps; after each the
+// engine collects and runs what it believes.
 #include "channel.h"
+#include "fuzz_input.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-
-#define N_SLOTS   4u
+#define N_SLOTS   8u // four of the request lane, four for keystream
 #define N_STREAMS 4u
 
 static struct backend *backend;
@@ -24,44 +18,14 @@ static struct verify_trust trust;
 static struct shm_map map; // one for all inputs: making memory takes most of the time
 static int memfd = -1;
 
-struct input {
-    const uint8_t *at;
-    const uint8_t *end;
-};
-
-static void take(struct input *input, void *to, size_t n)
-{
-    size_t n_there = (size_t)(input->end - input->at);
-
-    memset(to, 0, n);
-    if (n_there > n)
-        n_there = n;
-    memcpy(to, input->at, n_there);
-    input->at += n_there;
-}
-
-static uint8_t take_byte(struct input *input)
-{
-    uint8_t byte;
-
-    take(input, &byte, 1);
-    return byte;
-}
-
-static void check(bool holds)
-{
-    if (!holds)
-        abort();
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     const struct backend_settings settings = {.workers = 1};
 
     (void)argc;
     (void)argv;
-    check(backend_cpu_ops.init(&settings, &backend) == 0 && fair_queue_new(&queue) == 0);
-    check(shm_create(N_SLOTS, N_STREAMS, &map, &memfd) == 0);
+    fuzz_require(backend_cpu_ops.init(&settings, &backend) == 0 && fair_queue_new(&queue) == 0);
+    fuzz_require(shm_create(N_SLOTS, N_STREAMS, &map, &memfd) == 0);
     return 0;
 }
 
@@ -73,9 +37,9 @@ static struct channel *make_channel(int *ret_bell)
     int bells[2];
 
     memset(map.base, 0, SHM_OFF_DATA);
-    check(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, bells) == 0);
+    fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, bells) == 0);
     // The channel takes its memfd over; the map is used again by the next input.
-    check(channel_new(&add, dup(memfd), bells[1], queue, &channel) == 0);
+    fuzz_require(channel_new(&add, dup(memfd), bells[1], queue, &channel) == 0);
     *ret_bell = bells[0];
     return channel;
 }
@@ -93,28 +57,34 @@ static void open_stream(struct channel *channel, uint32_t stream, uint32_t algor
 
     if (!info || channel_take_key(channel, stream, bytes, info->n_key) < 0)
         return;
-    check(key_open(&source, bytes, &key) == 0);
+    fuzz_require(key_open(&source, bytes, &key) == 0);
     channel_set_stream(channel, stream, key);
 }
 
 // A request that is right but for what the input changes in it: whole random ones never get past
 // the first check.
-static void write_request(struct input *input, uint32_t submitted)
+static void write_request(struct fuzz_input *input, uint32_t submitted)
 {
     struct shm_request *request = shm_request(&map, submitted);
-    uint8_t changes = take_byte(input);
+    uint8_t changes = fuzz_byte(input);
 
     memset(request, 0, sizeof(*request));
     request->sequence = submitted;
     request->stream = changes & 3;
     request->operation = changes & 4 ? SHM_OP_ENCRYPT : SHM_OP_DECRYPT;
-    request->n_bytes = (take_byte(input) + 1u) * 16;
+    request->n_bytes = (fuzz_byte(input) + 1u) * 64;
+    request->slot = submitted % SHM_SLOTS_REQUEST;
+    if (changes & 64) {
+        request->operation = SHM_OP_KEYSTREAM;
+        request->slot += SHM_SLOTS_REQUEST;
+        atomic_store(&shm_done(&map, request->slot)->claim, changes >> 7);
+    }
     if (changes & 8)
-        take(input, request->iv, sizeof(request->iv));
+        fuzz_take(input, request->iv, sizeof(request->iv));
     if (changes & 16)
-        take(input, &request->n_bytes, sizeof(request->n_bytes));
+        fuzz_take(input, &request->n_bytes, sizeof(request->n_bytes));
     if (changes & 32)
-        take(input, request, sizeof(*request));
+        fuzz_take(input, request, sizeof(*request));
 }
 
 static void run_all(void)
@@ -126,11 +96,11 @@ static void run_all(void)
         channel_run(item, NULL);
 }
 
-static void step(struct input *input, struct channel *channel)
+static void step(struct fuzz_input *input, struct channel *channel)
 {
     struct shm_header *header = shm_header(&map);
     uint32_t submitted = atomic_load(&header->submitted);
-    uint8_t order = take_byte(input);
+    uint8_t order = fuzz_byte(input);
 
     switch (order & 7) {
     case 0:
@@ -140,11 +110,14 @@ static void step(struct input *input, struct channel *channel)
         channel_close_stream(channel, order >> 3);
         break;
     case 2:
-        take(input, &submitted, sizeof(submitted));
+        fuzz_take(input, &submitted, sizeof(submitted));
         atomic_store(&header->submitted, submitted);
         break;
     case 3:
-        take(input, map.base + SHM_OFF_STREAM, 128);
+        fuzz_take(input, map.base + (order & 8 ? SHM_OFF_DONE : SHM_OFF_STREAM), 128);
+        break;
+    case 4:
+        channel_tend(channel); // takes keystream memory back, if the client was idle
         break;
     default:
         write_request(input, submitted);
@@ -153,7 +126,7 @@ static void step(struct input *input, struct channel *channel)
     if (order & 0x80)
         return; // the engine sleeps a little longer
     int r = channel_collect(channel);
-    check(r <= (int)N_SLOTS && (r >= 0 || channel_fault(channel)));
+    fuzz_require(r <= (int)N_SLOTS && (r >= 0 || channel_fault(channel)));
     if (order & 0x40)
         run_all();
     (void)channel_begin_sleep(channel);
@@ -161,7 +134,7 @@ static void step(struct input *input, struct channel *channel)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    struct input input = {.at = data, .end = data + n};
+    struct fuzz_input input = {data, data + n};
     struct message_engine_channel report;
     int bell;
     struct channel *channel = make_channel(&bell);
@@ -171,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     channel_collect(channel);
     run_all();
     channel_report(channel, &report);
-    check(report.streams <= N_STREAMS);
+    fuzz_require(report.streams <= N_STREAMS);
     channel_unref(channel);
     close(bell);
     return 0;

@@ -1,24 +1,39 @@
-# `make fuzz [FUZZ_SECONDS=n]`: each entry of tests/fuzz for so long, with clang, under address and undefined behaviour
-# sanitizers. What it finds stays in build/fuzz (the corpus too).
-FUZZ_SECONDS ?= 60
-FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(wildcard tests/fuzz/*.c))
+# `make fuzz [SECONDS=n]`: each entry of tests/fuzz for so long, with clang, under the address (leaks too) and undefined
+# behaviour sanitizers. It begins with the inputs of tests/fuzz/corpus. What it finds stays in build/fuzz. `make fuzz-build`
+# only builds them; tools/fuzz.sh runs them.
+SECONDS ?= 60
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_OPT := -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-pass-failed
 
+.PHONY: fuzz fuzz-build fuzzers
 fuzz:
 	$(Q)tools/setup.sh --all
-	$(Q)$(MAKE) --no-print-directory CC=clang VARIANT=fuzz \
-		'OPT.fuzz=-O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined' \
-		run-fuzzers
+	$(Q)$(MAKE) --no-print-directory fuzz-build
+	$(Q)tools/fuzz.sh --seconds $(SECONDS)
 
-$(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(DAEMON_OBJ) $(SANDBOX_OBJ) $(PROTOCOL_OBJ)
+fuzz-build:
+	$(Q)$(MAKE) --no-print-directory CC=clang VARIANT=fuzz 'OPT.fuzz=$(FUZZ_OPT)' fuzzers
+
+fuzzers: $(FUZZERS)
+
+# Each takes what it needs from everything there is. (q: some parts have files of the same name.)
+$(B)/fuzz-parts.a: $(CLIENT_OBJ) $(PROVIDER_OBJ) $(filter-out %/main.o,$(CTL_OBJ)) $(DAEMON_OBJ) $(SANDBOX_OBJ) $(PROTOCOL_OBJ)
+	@rm -f $@
+	$(Q)$(AR) qcs $@ $^
+
+$(B)/obj/tests/fuzz/%.o: ALL_CFLAGS += -Icryptoctl -Iprovider
+
+# The calls that an entry answers itself.
+FUZZ_WRAP.fuzz_client   := wire_connect read ppoll clock_gettime
+FUZZ_WRAP.fuzz_engine   := calibration_start
+FUZZ_WRAP.fuzz_cipher   := cryptod_offers cryptod_open
+FUZZ_WRAP.fuzz_params   := cryptod_offers
+FUZZ_WRAP.fuzz_status   := wire_connect
+
+$(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(B)/fuzz-parts.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS.daemon)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $(addprefix -Wl$(comma)--wrap=,$(FUZZ_WRAP.$(@F))) -o $@ $^ \
+		$(LIBS.daemon) $(LIBS.cryptoctl)
 
+comma := ,
 .PRECIOUS: $(B)/obj/tests/fuzz/%.o
-.PHONY: run-fuzzers
-run-fuzzers: $(FUZZERS)
-	$(Q)for fuzzer in $(FUZZERS); do \
-		echo "$$fuzzer: $(FUZZ_SECONDS) s" && mkdir -p $$fuzzer-corpus && \
-		$$fuzzer -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$(B)/ $$fuzzer-corpus >$$fuzzer.log 2>&1 || \
-			{ tail -n 40 $$fuzzer.log; exit 1; }; \
-		tail -n 1 $$fuzzer.log; \
-	done
