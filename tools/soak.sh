@@ -1,0 +1,138 @@
+#!/bin/bash
+# soak.sh [--tap]: the fault campaign. Debian's unmodified sshd with its sandbox on encrypts through cryptod, transfers are
+# compared by SHA-256, and a script does to the daemon, and to the sessions, what a bad day does (tools/soak/Faults.pm).
+# Prints what failed, and as its last line
+#     soak logins=.. faults=.. failed=.. corrupt=.. stalls=.. kills=.. leaks=..
+# with status 0 if the last five are 0. --tap prints TAP lines too (for `make check`).
+#
+# SOAK_SEED (default: a new one), SOAK_LOGINS and SOAK_FAULTS (1000 each), SOAK_PARALLEL (8): how much, and which choices.
+# SOAK_FAULT_KINDS: names of Faults.pm, to look for one kind's mistake. SOAK_AFALG=1: the kernel's crypto too.
+# The same seed makes the same choices in the same order; which byte they meet is a matter of time.
+# Logs stay in build/soak/SEED. Everything else is in namespaces of its own and vanishes with them.
+# shellcheck source=tools/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=tools/sshd.sh
+. tools/sshd.sh
+
+build=$project/${CRYPTOD_BUILD:-build/release}
+work=/run/cryptod-soak # in a file system that only this campaign sees
+
+# ------------------------------------------------------------------ outside
+
+cgroup=
+
+# The memory cgroup of the campaign, with one for the daemon in it: version 2, else 1. Not there: cgroup stays empty.
+make_cgroup() {
+    local base
+    for base in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/memory; do
+        [ -d "$base" ] || continue
+        if [ -e "$base/cgroup.controllers" ]; then
+            grep -qw memory "$base/cgroup.subtree_control" 2>/dev/null || continue
+        else
+            [ -e "$base/memory.limit_in_bytes" ] || continue
+        fi
+        mkdir "$base/cryptod-soak.$$" 2>/dev/null || continue
+        cgroup=$base/cryptod-soak.$$
+        [ ! -e "$cgroup/cgroup.subtree_control" ] || echo +memory >"$cgroup/cgroup.subtree_control"
+        mkdir "$cgroup/rest" "$cgroup/daemon"
+        return
+    done
+    echo "soak: no memory cgroup can be made here; memory is taken away by limits of the address space instead"
+}
+
+# shellcheck disable=SC2317 # called by the trap
+clean_up() {
+    trap '' INT TERM HUP
+    local folder _
+    [ -z "$inside" ] || kill -KILL "$inside" 2>/dev/null || true
+    wait 2>/dev/null || true
+    [ -n "$cgroup" ] || return 0
+    for folder in "$cgroup/rest" "$cgroup/daemon" "$cgroup"; do
+        for _ in {1..50}; do
+            [ -d "$folder" ] || break
+            rmdir "$folder" 2>/dev/null || sleep 0.1
+        done
+    done
+}
+
+outside() {
+    local status=0
+    tools/setup.sh --demo
+    make -s all
+    export SOAK_SEED=${SOAK_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
+    export SOAK_LOGS=$project/build/soak/$SOAK_SEED SOAK_CGROUP
+    rm -rf "$SOAK_LOGS"
+    mkdir -p "$SOAK_LOGS"
+    inside=
+    trap clean_up EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    make_cgroup
+    SOAK_CGROUP=$cgroup
+    # --kill-child: if this script is killed, the kernel ends everything that the campaign started.
+    unshare --mount --net --pid --fork --kill-child --mount-proc "${BASH_SOURCE[0]}" --inside "$@" </dev/null &
+    inside=$!
+    wait "$inside" || status=$?
+    inside=
+    return "$status"
+}
+
+# ------------------------------------------------------------------ inside
+
+# A user of this mount namespace alone, so that sessions change their user as on a real machine. Root's home is elsewhere
+# too: what its own shell does at the start of a session is not the subject.
+make_user() {
+    local file
+    for file in passwd group shadow; do cp -p "/etc/$file" "$work/$file"; done
+    echo "soak:x:61995:61995::$work/home:/bin/sh" >>"$work/passwd"
+    echo "soak:x:61995:" >>"$work/group"
+    echo "soak:*:19000:0:99999:7:::" >>"$work/shadow"
+    sed -i "s|^root:.*|root:x:0:0::$work:/bin/sh|" "$work/passwd"
+    for file in passwd group shadow; do mount --bind "$work/$file" "/etc/$file"; done
+    mkdir "$work/home"
+    chown 61995:61995 "$work/home"
+}
+
+start_sshd() {
+    make_ssh_keys "$work"
+    write_sshd_config "$work" sshd_config 2222
+    cat >>"$work/sshd_config-drop-in" <<END
+LogLevel VERBOSE
+MaxStartups 100
+END
+    write_openssl_conf "$work/openssl-sshd.cnf" "$build/cryptod.so" "$work/cryptod.sock"
+    mkdir -m 755 /run/sshd
+    OPENSSL_CONF=$work/openssl-sshd.cnf /usr/sbin/sshd -D -f "$work/sshd_config" -E "$SOAK_LOGS/sshd.log" &
+    SOAK_SSHD=$!
+    await_sshd "$SOAK_SSHD" 2222 "$SOAK_LOGS/sshd.log"
+}
+
+inside() {
+    [ -z "$SOAK_CGROUP" ] || echo 0 >"$SOAK_CGROUP/rest/cgroup.procs"
+    mount --make-rprivate /
+    mount -t tmpfs -o mode=755 tmpfs /run
+    mount -t tmpfs -o mode=1777,size=128m tmpfs /dev/shm
+    ip link set lo up
+    mkdir -m 755 "$work" "$work/tools"
+    cp tools/soak/*.pl "$work/tools" # where every user can read them
+    make_user
+    start_sshd
+    head -c 16M /dev/urandom >"$work/data"
+    chmod 644 "$work/data"
+    ssh_options "$work" | grep -v '^-q$' >"$work/ssh-options"
+    export SOAK_SSHD SOAK_WORK=$work SOAK_BUILD=$build
+    SOAK_FRONT_USER=$(role_user cryptod-front 61990)
+    SOAK_ENGINE_USER=$(role_user cryptod-engine 61991)
+    export SOAK_FRONT_USER SOAK_ENGINE_USER
+    exec perl -Itools/soak tools/soak/campaign.pl "$@"
+}
+
+if [ "${1:-}" = --inside ]; then
+    shift
+    inside "$@"
+fi
+need_root "it makes namespaces and starts cryptod and sshd"
+case $* in
+'' | --tap) outside "$@" ;;
+*) die "soak.sh: unknown option $1" ;;
+esac
