@@ -5,7 +5,7 @@
 #     soak logins=.. faults=.. failed=.. corrupt=.. stalls=.. kills=.. leaks=..
 # with status 0 if the last five are 0. --tap prints TAP lines too (for `make check`).
 #
-# SOAK_SEED (default: a new one), SOAK_LOGINS and SOAK_FAULTS (1000 each), SOAK_PARALLEL (8): how much, and which choices.
+# SOAK_SEED (default: a new one), SOAK_LOGINS and SOAK_FAULTS (1000 each), SOAK_PARALLEL (6): how much, and which choices.
 # SOAK_FAULT_KINDS: names of Faults.pm, to look for one kind's mistake. SOAK_AFALG=1: the kernel's crypto too.
 # The same seed makes the same choices in the same order; which byte they meet is a matter of time.
 # Logs stay in build/soak/SEED. Everything else is in namespaces of its own and vanishes with them.

@@ -177,9 +177,10 @@ sub cut_role {
 # Processes of sshd, each with the connection (the listener's child) that it belongs to.
 sub sessions {
     my ($campaign, $processes) = @_;
+    my $family = Host::family($processes);
     my %of;
-    for my $top (Host::children($processes, $campaign->{sshd})) {
-        $of{$_} = $top for grep { $processes->{$_}{comm} =~ /^sshd/ } ($top, Host::descendants($processes, $top));
+    for my $top (@{$family->{$campaign->{sshd}} || []}) {
+        $of{$_} = $top for grep { $processes->{$_}{comm} =~ /^sshd/ } ($top, Host::descendants($family, $top));
     }
     return %of;
 }
@@ -231,6 +232,7 @@ sub stop_session {
     my $pid = $pids[rand @pids];
     my $seconds = (0.002, 0.02, 0.3, 0.8)[rand 4] * (0.5 + rand(0.5));
     my $title = Host::title($pid);
+    $title =~ s/ +$//;
     $campaign->{rested}{$of{$pid}} = $now + SESSION_REST_S;
     kill('STOP', $pid);
     my $dies = $title =~ /\[(net|accepted)\]/ && wait_until_stopped($pid) && sleeps($pid);

@@ -41,14 +41,28 @@ sub title {
     return $text;
 }
 
+# pid => [its children]
+sub family {
+    my ($processes) = @_;
+    my %children;
+    push @{$children{$processes->{$_}{ppid}}}, $_ for sort { $a <=> $b } keys %$processes;
+    return \%children;
+}
+
 sub children {
     my ($processes, $parent) = @_;
     return sort { $a <=> $b } grep { $processes->{$_}{ppid} == $parent } keys %$processes;
 }
 
+# FAMILY: as from family()
 sub descendants {
-    my ($processes, $parent) = @_;
-    return map { ($_, descendants($processes, $_)) } children($processes, $parent);
+    my ($family, $parent) = @_;
+    return map { ($_, descendants($family, $_)) } @{$family->{$parent} || []};
+}
+
+# Seconds that a process has waited for a CPU so far.
+sub cpu_delay {
+    return (split ' ', slurp("/proc/$_[0]/schedstat") || '0 0')[1] / 1e9;
 }
 
 sub descriptors {
@@ -61,6 +75,26 @@ sub descriptors {
 sub open_files {
     my ($pid) = @_;
     return map { $_ => (readlink("/proc/$pid/fd/$_") || '') } descriptors($pid);
+}
+
+# Inodes of a process's sockets.
+sub sockets {
+    my %files = open_files($_[0]);
+    return map { /^socket:\[(\d+)\]/ ? $1 : () } values %files;
+}
+
+# Inode of one end of each TCP connection => inode of the other.
+sub connections {
+    my (%inode, %other_end);
+    for (split /\n/, slurp('/proc/net/tcp')) {
+        my @word = split;
+        $inode{"$word[1] $word[2]"} = $word[9] if @word > 9 && $word[9] =~ /^\d+$/ && $word[9] > 0;
+    }
+    for my $pair (keys %inode) {
+        my $reverse = join ' ', reverse split ' ', $pair;
+        $other_end{$inode{$pair}} = $inode{$reverse} if $inode{$reverse};
+    }
+    return %other_end;
 }
 
 # KiB

@@ -1,13 +1,17 @@
 # The logins of the campaign: each is one ssh with one transfer, chosen at random, and its result is judged here.
+#
+# A stall is a time without a byte in which the transfer's processes were not just waiting for a CPU: on a machine that has
+# other things to do they wait for that, whoever encrypts (/proc/PID/schedstat says how long).
 package Logins;
 use strict;
 use warnings;
 use Host;
 
 use constant {
-    STALL_S => 2,    # longest time without a byte in a transfer
-    LOGIN_S => 5,    # longest time from the start of ssh to the first byte
-    PARTS   => 24,
+    STALL_S  => 2,   # longest time without a byte in a transfer
+    LOGIN_S  => 4,   # longest time from the start of ssh to the first byte
+    PARTS    => 24,
+    SAMPLE_S => 0.2,
 };
 
 my ($work, $logs) = @ENV{qw(SOAK_WORK SOAK_LOGS)};
@@ -21,7 +25,7 @@ sub new {
     my ($class) = @_;
     my $self = bless {
         started => 0, running => {}, failed => 0, corrupt => 0, stalls => 0, bytes => 0,
-        slowest_login => 0, longest_gap => 0, parts => [],
+        slowest_login => 0, longest_gap => 0, starved => 0, sample_at => 0, parts => [],
     }, $class;
     my $size = -s "$work/data";
     for (1 .. PARTS) {
@@ -66,16 +70,69 @@ sub judge {
     my ($hash, $bytes, $first, $gap, $at) = split ' ', Host::slurp("$login->{base}.result");
     return ['failed', 'no result'] unless defined $at;
     my @wrong;
-    my $waited = $first / 100 - $login->{since};
     push @wrong, ['corrupt', "$bytes of $part->{bytes} bytes, $hash for $part->{hash}"]
         if $hash ne $part->{hash} || $bytes != $part->{bytes};
-    push @wrong, ['stalls', sprintf '%.2f s without a byte from %.2f on', $gap / 100, $at / 100] if $gap > 100 * STALL_S;
-    push @wrong, ['stalls', sprintf '%.2f s to log in', $waited] if $waited > LOGIN_S;
+    push @wrong, $self->judge_wait($login, 'without a byte', $at / 100, $gap / 100, STALL_S, \$self->{longest_gap});
+    push @wrong, $self->judge_wait($login, 'to log in', $login->{since}, $first / 100 - $login->{since}, LOGIN_S,
+        \$self->{slowest_login});
     $self->{bytes} += $bytes;
-    $self->{longest_gap} = $gap / 100 if $gap / 100 > $self->{longest_gap};
-    $self->{slowest_login} = $waited if $waited > $self->{slowest_login};
     return @wrong;
 }
+
+# A wait of SECONDS from SINCE on, of which MOST are allowed.
+sub judge_wait {
+    my ($self, $login, $what, $since, $seconds, $most, $longest) = @_;
+    my $starved = 0;
+    if ($seconds > $most) {
+        my $samples = $login->{samples};
+        my ($before) = grep { $_->[0] <= $since } reverse @$samples;
+        my ($after) = grep { $_->[0] >= $since + $seconds } @$samples;
+        $after ||= $samples->[-1];
+        $starved = $after->[1] - ($before ? $before->[1] : 0) if $after;
+        $self->{starved}++ if $seconds - $starved <= $most;
+    }
+    $$longest = $seconds - $starved if $seconds - $starved > $$longest;
+    return () if $seconds - $starved <= $most;
+    return ['stalls', sprintf '%.2f s %s from %.2f on, and %.2f s without a CPU', $seconds - $starved, $what, $since, $starved];
+}
+
+# ---------------------------------------------------------------- waiting for a CPU
+
+# Notes how long each login's processes have waited for a CPU so far.
+sub sample {
+    my ($self, $sshd) = @_;
+    my $now = Host::now();
+    return if $now < $self->{sample_at};
+    $self->{sample_at} = $now + SAMPLE_S;
+    my $processes = Host::processes();
+    my $children = Host::family($processes);
+    for my $pid (keys %{$self->{running}}) {
+        my $login = $self->{running}{$pid};
+        $login->{server} ||= server_of($processes, $children, $pid, $sshd);
+        for my $one (map { ($_, Host::descendants($children, $_)) } grep { $_ } ($pid, $login->{server})) {
+            $login->{delays}{$one} = Host::cpu_delay($one) || $login->{delays}{$one} || 0;
+        }
+        my $sum = 0;
+        $sum += $_ for values %{$login->{delays}};
+        push @{$login->{samples}}, [$now, $sum];
+    }
+}
+
+# The listener's child at the other end of a login's connection.
+sub server_of {
+    my ($processes, $children, $pid, $sshd) = @_;
+    my ($client) = grep { $processes->{$_}{comm} eq 'ssh' } Host::descendants($children, $pid);
+    return 0 unless $client;
+    my %other_end = Host::connections();
+    my ($peer) = grep { $_ } map { $other_end{$_} } Host::sockets($client);
+    return 0 unless $peer;
+    for my $top (@{$children->{$sshd} || []}) {
+        return $top if grep { $_ == $peer } Host::sockets($top);
+    }
+    return 0;
+}
+
+# ---------------------------------------------------------------- ends
 
 # The process PID was reaped: was it a login? What was wrong with it goes to $complain->(kind, text).
 sub has_ended {

@@ -73,6 +73,7 @@ sub turn {
         next if $self->{logins}->has_ended($pid, $status, sub { $self->complain(@_) });
         die "soak: sshd's listener ended with status $status\n" if $pid == $self->{sshd};
     }
+    $self->{logins}->sample($self->{sshd});
     my $now = Host::now();
     my @due = grep { $_->[0] <= $now } @{$self->{later}};
     $self->{later} = [grep { $_->[0] > $now } @{$self->{later}}];
@@ -98,7 +99,7 @@ sub strike {
 # One round: at least one of the two budgets is used up by as much.
 sub round {
     my ($self, $gentle) = @_;
-    my ($logins, $parallel) = ($self->{logins}, $ENV{SOAK_PARALLEL} || 8);
+    my ($logins, $parallel) = ($self->{logins}, $ENV{SOAK_PARALLEL} || 6);
     my $faults_end = $self->{faults} + main::ROUND_FAULTS;
     my $logins_end = $logins->{started} + $self->{logins_a_round};
     my $next = Host::now();
@@ -193,6 +194,7 @@ sub report {
     my $served = $self->{quiet}->served();
     printf "soak: %.0f MB transferred, at least %.0f MB by the daemon; %d starts of it; longest gap %.2f s, slowest login %.2f s\n",
         $logins->{bytes} / 1e6, $served / 1e6, $self->{daemon}{starts}, $logins->{longest_gap}, $logins->{slowest_login};
+    print "soak: $logins->{starved} waits were for a CPU of this machine, and are not counted\n" if $logins->{starved};
     printf "soak: faults: %s\n", join ', ', map { "$self->{fault_counts}{$_} $_" } sort keys %{$self->{fault_counts}};
     my $bad = grep { $counts{$_} > 0 } @order;
     if ($served == 0) {
