@@ -100,7 +100,7 @@ start_sshd() {
 LogLevel VERBOSE
 MaxStartups 100
 END
-    write_openssl_conf "$work/openssl-sshd.cnf" "$build/cryptod.so" "$work/cryptod.sock"
+    write_openssl_conf "$work/openssl-sshd.cnf" "$work/bin/cryptod.so" "$work/cryptod.sock"
     mkdir -m 755 /run/sshd
     OPENSSL_CONF=$work/openssl-sshd.cnf /usr/sbin/sshd -D -f "$work/sshd_config" -E "$SOAK_LOGS/sshd.log" &
     SOAK_SSHD=$!
@@ -113,14 +113,15 @@ inside() {
     mount -t tmpfs -o mode=755 tmpfs /run
     mount -t tmpfs -o mode=1777,size=128m tmpfs /dev/shm
     ip link set lo up
-    mkdir -m 755 "$work" "$work/tools"
+    mkdir -m 755 "$work" "$work/tools" "$work/bin"
     cp tools/soak/*.pl "$work/tools" # where every user can read them
+    cp "$build"/cryptod "$build"/cryptod.so "$build"/libcryptod.so.0 "$build"/cryptoctl "$work/bin" # a build may go on
     make_user
     start_sshd
     head -c 16M /dev/urandom >"$work/data"
     chmod 644 "$work/data"
     ssh_options "$work" | grep -v '^-q$' >"$work/ssh-options"
-    export SOAK_SSHD SOAK_WORK=$work SOAK_BUILD=$build
+    export SOAK_SSHD SOAK_WORK=$work SOAK_BUILD=$work/bin
     SOAK_FRONT_USER=$(role_user cryptod-front 61990)
     SOAK_ENGINE_USER=$(role_user cryptod-engine 61991)
     export SOAK_FRONT_USER SOAK_ENGINE_USER

@@ -154,6 +154,16 @@ int offer_init(struct offer *offer, const struct message_role_config *config, ui
     return 0;
 }
 
+int offer_reorder(struct offer *offer, const char *fault)
+{
+    int r = 0;
+
+    for (uint32_t b = 0; r == 0 && b < offer->n_backends; b++)
+        if (offer->backends[b].instance && offer->backends[b].ops->reorder)
+            r = offer->backends[b].ops->reorder(offer->backends[b].instance, fault);
+    return r;
+}
+
 void offer_fini(struct offer *offer)
 {
     for (uint32_t b = 0; b < offer->n_backends; b++)
