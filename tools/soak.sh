@@ -114,7 +114,7 @@ inside() {
     mount -t tmpfs -o mode=1777,size=128m tmpfs /dev/shm
     ip link set lo up
     mkdir -m 755 "$work" "$work/tools" "$work/bin"
-    cp tools/soak/*.pl "$work/tools" # where every user can read them
+    cp tools/soak/*.pl tools/soak/login.sh "$work/tools" # where every user can read them
     cp "$build"/cryptod "$build"/cryptod.so "$build"/libcryptod.so.0 "$build"/cryptoctl "$work/bin" # a build may go on
     make_user
     start_sshd

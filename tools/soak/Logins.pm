@@ -57,7 +57,7 @@ sub start {
         open(STDIN, '<', '/dev/null');
         open(STDOUT, '>', "$base.log");
         open(STDERR, '>&', \*STDOUT);
-        exec('tools/soak/login.sh', "$base.result", @words) or POSIX::_exit(127);
+        exec("$work/tools/login.sh", "$base.result", @words) or POSIX::_exit(127);
     }
     $self->{running}{$pid} = {number => $number, words => "@words", part => $part, base => $base, since => Host::now()};
 }

@@ -50,16 +50,20 @@ sub complain {
         $self->{last_fault} || 'none', $text;
 }
 
-# A process that the sandbox killed: sshd's monitor logs that its child ended by SIGSYS.
+# A process that the sandbox has killed. sshd's monitor sees the end of the connection to its child and exits, so the
+# child's status comes here; a monitor that waited for it logs it instead.
+sub note_kill {
+    my ($self, $text) = @_;
+    $self->{kills}++;
+    $self->complain('kills', $text);
+}
+
 sub look_for_kills {
     my ($self) = @_;
     open(my $log, '<', "$ENV{SOAK_LOGS}/sshd.log") or die "sshd.log: $!\n";
     seek($log, $self->{log_at}, 0);
     while (<$log>) {
-        next unless /terminated by signal (\d+)/;
-        next if $1 != POSIX::SIGSYS();
-        $self->{kills}++;
-        $self->complain('kills', $_);
+        $self->note_kill($_) if /terminated by signal (\d+)/ && $1 == POSIX::SIGSYS();
     }
     $self->{log_at} = tell($log);
 }
@@ -69,6 +73,7 @@ sub turn {
     my ($self) = @_;
     while ((my $pid = waitpid(-1, POSIX::WNOHANG())) > 0) {
         my $status = $?;
+        $self->note_kill("process $pid of sshd ended by SIGSYS") if ($status & 127) == POSIX::SIGSYS();
         next if $self->{daemon}->has_ended($pid);
         next if $self->{logins}->has_ended($pid, $status, sub { $self->complain(@_) });
         die "soak: sshd's listener ended with status $status\n" if $pid == $self->{sshd};
@@ -224,4 +229,5 @@ for (my $round = 0; $campaign->{logins}{started} < $campaign->{logins_wanted} ||
     $campaign->round($round % 2);
     $campaign->be_quiet();
 }
+$campaign->look_for_kills();
 exit $campaign->report(grep { $_ eq '--tap' } @ARGV);
