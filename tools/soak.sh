@@ -6,7 +6,8 @@
 # with status 0 if the last five are 0. --tap prints TAP lines too (for `make check`).
 #
 # SOAK_SEED (default: a new one), SOAK_LOGINS and SOAK_FAULTS (1000 each), SOAK_PARALLEL (6): how much, and which choices.
-# SOAK_FAULT_KINDS: names of Faults.pm, to look for one kind's mistake. SOAK_AFALG=1: the kernel's crypto too.
+# SOAK_FAULT_KINDS: names of Faults.pm, to look for one kind's mistake. SOAK_AFALG= (nothing): without the
+# kernel's crypto, where it is there.
 # The same seed makes the same choices in the same order; which byte they meet is a matter of time.
 # Logs stay in build/soak/SEED. Everything else is in namespaces of its own and vanishes with them.
 # shellcheck source=tools/common.sh
@@ -59,6 +60,11 @@ outside() {
     local status=0
     tools/setup.sh --demo
     make -s all
+    unshare --mount --net --pid --fork --mount-proc true 2>/dev/null || {
+        echo "this machine lets nobody make namespaces, and without them a campaign would touch its own sshd" >&2
+        exit 77
+    }
+    [ -n "${SOAK_AFALG+set}" ] || ! has_afalg || export SOAK_AFALG=1
     export SOAK_SEED=${SOAK_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
     export SOAK_LOGS=$project/build/soak/$SOAK_SEED SOAK_CGROUP
     rm -rf "$SOAK_LOGS"
