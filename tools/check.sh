@@ -115,6 +115,7 @@ on_afalg "engine's sandbox" 600 tools/criterion-tap.sh build/release/test-sandbo
 on_afalg "sshd, transfers" 900 tools/demo-inside.sh --tap --size 16
 on_afalg "sshd, bad days" 900 tools/demo-inside.sh --tap --size 16 --disturb
 
+run "sshd, stages" 400 tools/login-stages.sh
 run "sshd, soak" 240 env SOAK_LOGINS=40 SOAK_FAULTS=40 tools/soak.sh --tap
 
 # A kernel with an asynchronous engine; outside the time for the command it may have to fetch that kernel first.

@@ -6,17 +6,18 @@
 # with status 0 if the last five are 0. --tap prints TAP lines too (for `make check`).
 #
 # SOAK_SEED (default: a new one), SOAK_LOGINS and SOAK_FAULTS (1000 each), SOAK_PARALLEL (6): how much, and which choices.
-# SOAK_FAULT_KINDS: names of Faults.pm, to look for one kind's mistake. SOAK_AFALG= (nothing): without the
-# kernel's crypto, where it is there.
+# SOAK_FAULT_KINDS: names of Faults.pm, to look for one kind's mistake. SOAK_AFALG= (nothing): without the kernel's crypto,
+# where it is there.
 # The same seed makes the same choices in the same order; which byte they meet is a matter of time.
 # Logs stay in build/soak/SEED. Everything else is in namespaces of its own and vanishes with them.
 # shellcheck source=tools/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=tools/sshd.sh
 . tools/sshd.sh
+# shellcheck source=tools/place.sh
+. tools/place.sh
 
 build=$project/${CRYPTOD_BUILD:-build/release}
-work=/run/cryptod-soak # in a file system that only this campaign sees
 
 # ------------------------------------------------------------------ outside
 
@@ -60,10 +61,7 @@ outside() {
     local status=0
     tools/setup.sh --demo
     make -s all
-    unshare --mount --net --pid --fork --mount-proc true 2>/dev/null || {
-        echo "this machine lets nobody make namespaces, and without them a campaign would touch its own sshd" >&2
-        exit 77
-    }
+    has_places || exit 77
     [ -n "${SOAK_AFALG+set}" ] || ! has_afalg || export SOAK_AFALG=1
     export SOAK_SEED=${SOAK_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
     export SOAK_LOGS=$project/build/soak/$SOAK_SEED SOAK_CGROUP
@@ -75,9 +73,7 @@ outside() {
     trap 'exit 143' TERM HUP
     make_cgroup
     SOAK_CGROUP=$cgroup
-    # --kill-child: if this script is killed, the kernel ends everything that the campaign started.
-    unshare --mount --net --pid --fork --kill-child --mount-proc "${BASH_SOURCE[0]}" --inside "$@" </dev/null &
-    inside=$!
+    enter_place "${BASH_SOURCE[0]}" --inside "$@"
     wait "$inside" || status=$?
     inside=
     return "$status"
@@ -85,61 +81,27 @@ outside() {
 
 # ------------------------------------------------------------------ inside
 
-# A user of this mount namespace alone, so that sessions change their user as on a real machine. Root's home is elsewhere
-# too: what its own shell does at the start of a session is not the subject.
-make_user() {
-    local file
-    for file in passwd group shadow; do cp -p "/etc/$file" "$work/$file"; done
-    echo "soak:x:61995:61995::$work/home:/bin/sh" >>"$work/passwd"
-    echo "soak:x:61995:" >>"$work/group"
-    echo "soak:*:19000:0:99999:7:::" >>"$work/shadow"
-    sed -i "s|^root:.*|root:x:0:0::$work:/bin/sh|" "$work/passwd"
-    for file in passwd group shadow; do mount --bind "$work/$file" "/etc/$file"; done
-    mkdir "$work/home"
-    chown 61995:61995 "$work/home"
-}
-
-start_sshd() {
-    make_ssh_keys "$work"
-    write_sshd_config "$work" sshd_config 2222
-    cat >>"$work/sshd_config-drop-in" <<END
-LogLevel VERBOSE
-MaxStartups 100
-END
-    write_openssl_conf "$work/openssl-sshd.cnf" "$work/bin/cryptod.so" "$work/cryptod.sock"
-    mkdir -m 755 /run/sshd
-    OPENSSL_CONF=$work/openssl-sshd.cnf /usr/sbin/sshd -D -f "$work/sshd_config" -E "$SOAK_LOGS/sshd.log" &
-    SOAK_SSHD=$!
-    await_sshd "$SOAK_SSHD" 2222 "$SOAK_LOGS/sshd.log"
-}
-
 inside() {
     [ -z "$SOAK_CGROUP" ] || echo 0 >"$SOAK_CGROUP/rest/cgroup.procs"
-    mount --make-rprivate /
-    mount -t tmpfs -o mode=755 tmpfs /run
-    mount -t tmpfs -o mode=1777,size=128m tmpfs /dev/shm
-    ip link set lo up
-    mkdir -m 755 "$work" "$work/tools" "$work/bin"
+    make_place "$build"
     cp tools/soak/*.pl tools/soak/login.sh "$work/tools" # where every user can read them
-    cp "$build"/cryptod "$build"/cryptod.so "$build"/libcryptod.so.0 "$build"/cryptoctl "$work/bin" # a build may go on
-    make_user
-    start_sshd
-    head -c 16M /dev/urandom >"$work/data"
-    chmod 644 "$work/data"
-    ssh_options "$work" | grep -v '^-q$' >"$work/ssh-options"
-    export SOAK_SSHD SOAK_WORK=$work SOAK_BUILD=$work/bin
+    start_place_sshd "$SOAK_LOGS/sshd.log"
+    export SOAK_SSHD=$sshd SOAK_WORK=$work SOAK_PORT=$place_port
     SOAK_FRONT_USER=$(role_user cryptod-front 61990)
     SOAK_ENGINE_USER=$(role_user cryptod-engine 61991)
     export SOAK_FRONT_USER SOAK_ENGINE_USER
     exec perl -Itools/soak tools/soak/campaign.pl "$@"
 }
 
-if [ "${1:-}" = --inside ]; then
+case ${1:-} in
+--inside)
     shift
     inside "$@"
-fi
-need_root "it makes namespaces and starts cryptod and sshd"
-case $* in
-'' | --tap) outside "$@" ;;
+    ;;
+'' | --tap)
+    need_root "it makes namespaces and starts cryptod and sshd"
+    outside "$@"
+    exit # and not what has become of this file meanwhile
+    ;;
 *) die "soak.sh: unknown option $1" ;;
 esac

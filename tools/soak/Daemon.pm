@@ -10,13 +10,14 @@ use Host;
 
 use constant STOP_S => 10; # TimeoutStopSec= of the unit
 
-my ($work, $build, $logs) = @ENV{qw(SOAK_WORK SOAK_BUILD SOAK_LOGS)};
+my ($work, $logs) = @ENV{qw(SOAK_WORK SOAK_LOGS)};
+my $build = "$work/bin";
 my $listener;
 
-# New: the orders of the backend `fault`, `held` says whether a socket is passed.
+# HELD: whether it is passed its socket, as systemd does; else it makes it by itself.
 sub new {
     my ($class, $held) = @_;
-    my $self = bless {pid => 0, orders => '', seed_socket => $held, starts => 0, slow_stops => 0}, $class;
+    my $self = bless {pid => 0, orders => '', held => $held, starts => 0, slow_stops => 0}, $class;
     if ($held) {
         socket($listener, AF_UNIX, SOCK_SEQPACKET, 0) or die "socket: $!\n";
         bind($listener, sockaddr_un("$work/cryptod.sock")) or die "bind: $!\n";
@@ -56,7 +57,7 @@ sub run {
     open(STDIN, '<', '/dev/null');
     open(STDOUT, '>>', "$logs/cryptod.log");
     open(STDERR, '>&', \*STDOUT);
-    if ($self->{seed_socket}) {
+    if ($self->{held}) {
         my $held = fileno($listener);
         if ($held == 3) { fcntl($listener, F_SETFD, 0) } else { POSIX::dup2($held, 3) }
         @ENV{qw(LISTEN_PID LISTEN_FDS)} = ($$, 1);

@@ -10,7 +10,7 @@ mapfile -t options <"$SOAK_WORK/ssh-options"
 if [ "$client" = provider ]; then export OPENSSL_CONF=$SOAK_WORK/openssl-sshd.cnf; else unset OPENSSL_CONF; fi
 
 session() {
-    timeout 120 ssh "${options[@]}" -p 2222 -c "$cipher" "$user@127.0.0.1" "$1"
+    timeout 120 ssh "${options[@]}" -p "$SOAK_PORT" -c "$cipher" "$user@127.0.0.1" "$1"
 }
 send() {
     # shellcheck disable=SC2086 # four numbers
