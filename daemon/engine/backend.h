@@ -74,6 +74,10 @@ struct backend_ops {
 
     // Wipes and frees. NULL is allowed.
     void (*close)(struct backend_key *key);
+
+    // backend_fault only, else NULL: from now on this is what goes wrong, with keys that are open
+    // too; what runs already follows the old order. Main thread. 0 or -EINVAL: the old one stays.
+    int (*reorder)(struct backend *backend, const char *fault);
 };
 
 extern const struct backend_ops backend_afalg_ops;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Backend "fault": backend cpu, made to fail on order (fault_spec.h says how), so that every path
 // that an engine's trouble takes can be walked without a broken engine. Exists only if the
-// configuration says what it shall do. Guarantees: without an order a request is exactly backend
-// cpu's. Must not know who asks.
+// configuration says what it shall do at the start; what it says can change then. Guarantees:
+// without an order a request is exactly backend cpu's. Must not know who asks.
 #include "backend.h"
 
 #include <endian.h>
@@ -20,19 +20,20 @@
 #define FAULT_DRIVER "fault-on-order"
 
 struct backend {
-    struct fault_spec spec;
+    pthread_mutex_t mutex;
+    struct fault_spec spec; // under the mutex
+    uint64_t n_requests;    // of those that the order is about; under the mutex
     char *deny;
     char *hung;
-    struct backend *cpu; // an instance of the other backend: opaque here
-    _Atomic uint64_t n_requests;
-    _Atomic uint64_t n_keys; // that count
+    struct backend *cpu;     // an instance of the other backend: opaque here
+    _Atomic uint64_t n_keys; // that have a place
 };
 
 struct backend_key {
     struct backend *backend;
     struct backend_key *cpu;
     const struct algorithm_info *info;
-    bool suffers;
+    bool has_place; // of those that the driver has for keys
     pthread_mutex_t mutex;
     bool was_used;
     uint8_t next_iv[ALGORITHM_IV_LEN_MAX]; // of a request that goes on where the last one ended
@@ -56,6 +57,7 @@ static void fault_fini(struct backend *backend)
         return;
     if (backend->cpu)
         backend_cpu_ops.fini(backend->cpu);
+    pthread_mutex_destroy(&backend->mutex);
     free(backend->deny);
     free(backend->hung);
     free(backend);
@@ -71,6 +73,7 @@ static int fault_init(const struct backend_settings *settings, struct backend **
     backend = calloc(1, sizeof(*backend));
     if (!backend)
         return -ENOMEM;
+    pthread_mutex_init(&backend->mutex, NULL); // of the default kind: cannot fail
     backend->deny = strdup(settings->deny_drivers ? settings->deny_drivers : "");
     backend->hung = strdup(settings->hung_drivers ? settings->hung_drivers : "");
     r = backend->deny && backend->hung ? fault_spec_parse(settings->fault, &backend->spec)
@@ -85,11 +88,51 @@ static int fault_init(const struct backend_settings *settings, struct backend **
     return 0;
 }
 
+static int fault_reorder(struct backend *backend, const char *fault)
+{
+    struct fault_spec spec;
+    int r = fault_spec_parse(fault, &spec);
+
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&backend->mutex);
+    backend->spec = spec;
+    backend->n_requests = 0;
+    pthread_mutex_unlock(&backend->mutex);
+    return 0;
+}
+
+static struct fault_spec get_spec(struct backend *backend)
+{
+    struct fault_spec spec;
+
+    pthread_mutex_lock(&backend->mutex);
+    spec = backend->spec;
+    pthread_mutex_unlock(&backend->mutex);
+    return spec;
+}
+
+// The number of one more request that the order is about.
+static uint64_t count_request(struct backend *backend)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&backend->mutex);
+    n = ++backend->n_requests;
+    pthread_mutex_unlock(&backend->mutex);
+    return n;
+}
+
+static bool suffers(const struct fault_spec *spec, const struct algorithm_info *info)
+{
+    return !spec->algorithm || spec->algorithm->id == info->id;
+}
+
 static void fault_probe(struct backend *backend, enum algorithm_id algorithm,
                         struct backend_probe *ret)
 {
     backend_cpu_ops.probe(backend->cpu, algorithm, ret);
-    ret->is_tested = backend->spec.selftest;
+    ret->is_tested = get_spec(backend).selftest;
     ret->is_watched = true;
     if (ret->error < 0)
         return;
@@ -124,13 +167,13 @@ static void hang(void)
 }
 
 // Counts a key that the orders are for.
-static int take_place(struct backend *backend)
+static int take_place(struct backend *backend, const struct fault_spec *spec)
 {
-    if (backend->spec.open_hangs)
+    if (spec->open_hangs)
         hang();
-    if (backend->spec.open_error)
+    if (spec->open_error)
         return -EIO;
-    if (atomic_fetch_add(&backend->n_keys, 1) < backend->spec.n_keys)
+    if (atomic_fetch_add(&backend->n_keys, 1) < spec->n_keys)
         return 0;
     atomic_fetch_sub(&backend->n_keys, 1);
     return -EUSERS;
@@ -138,14 +181,14 @@ static int take_place(struct backend *backend)
 
 static void give_place_back(struct backend_key *key)
 {
-    if (key->suffers)
+    if (key->has_place)
         atomic_fetch_sub(&key->backend->n_keys, 1);
 }
 
 static int fault_open(struct backend *backend, enum algorithm_id algorithm, const uint8_t *bytes,
                       struct backend_key **ret)
 {
-    const struct fault_spec *spec = &backend->spec;
+    const struct fault_spec spec = get_spec(backend);
     struct backend_key *key = calloc(1, sizeof(*key));
     int r;
 
@@ -153,8 +196,8 @@ static int fault_open(struct backend *backend, enum algorithm_id algorithm, cons
         return -ENOMEM;
     key->backend = backend;
     key->info = algorithm_get(algorithm);
-    key->suffers = !spec->algorithm || spec->algorithm->id == algorithm;
-    r = key->suffers ? take_place(backend) : 0;
+    key->has_place = suffers(&spec, key->info);
+    r = key->has_place ? take_place(backend, &spec) : 0;
     if (r < 0) {
         free(key);
         return r;
@@ -220,11 +263,10 @@ static void note_end(struct backend_key *key, const struct fault_request *reques
     pthread_mutex_unlock(&key->mutex);
 }
 
-static bool is_meant(struct backend_key *key, const struct fault_request *request)
+static bool is_meant(struct backend_key *key, const struct fault_spec *spec,
+                     const struct fault_request *request)
 {
-    const struct fault_spec *spec = &key->backend->spec;
-
-    return key->suffers && request->n_bytes > spec->if_over &&
+    return suffers(spec, key->info) && request->n_bytes > spec->if_over &&
            (spec->if_size == 0 || request->n_bytes == spec->if_size) &&
            (!spec->if_unaligned || is_unaligned(request->out) || is_unaligned(request->in)) &&
            (!spec->if_chained || is_chained(key, request));
@@ -270,10 +312,10 @@ static int serve(struct backend_key *key, const struct fault_request *request)
 }
 
 // Everything but the first n_short bytes of the output stays as it was.
-static int serve_short(struct backend_key *key, const struct fault_request *request)
+static int serve_short(struct backend_key *key, uint64_t n_short,
+                       const struct fault_request *request)
 {
-    const size_t n_short = key->backend->spec.n_short;
-    const size_t n_lost = n_short < request->n_bytes ? request->n_bytes - n_short : 0;
+    const size_t n_lost = n_short < request->n_bytes ? request->n_bytes - (size_t)n_short : 0;
     uint8_t *lost = malloc(n_lost + 1);
     int r;
 
@@ -286,14 +328,14 @@ static int serve_short(struct backend_key *key, const struct fault_request *requ
     return r;
 }
 
-static int serve_badly(struct backend_key *key, const struct fault_request *request)
+static int serve_badly(struct backend_key *key, const struct fault_spec *spec,
+                       const struct fault_request *request)
 {
-    const struct fault_spec *spec = &key->backend->spec;
-    const uint64_t n = atomic_fetch_add(&key->backend->n_requests, 1) + 1;
+    const uint64_t n = count_request(key->backend);
     int r = suffer(spec, n);
 
     if (r == 0)
-        r = serve_short(key, request);
+        r = serve_short(key, spec->n_short, request);
     if (r == 0)
         spoil(spec, n, request->out, request->n_bytes);
     return r;
@@ -302,12 +344,13 @@ static int serve_badly(struct backend_key *key, const struct fault_request *requ
 static int fault_run(struct backend_key *key, const struct fault_request *request)
 {
     const size_t n_last = key->info->n_cipher_block < 16 ? key->info->n_cipher_block : 16;
+    const struct fault_spec spec = get_spec(key->backend);
     uint8_t last[16] = {0};
     int r;
 
     if (request->operation == FAULT_DECRYPT && request->n_bytes >= n_last)
         memcpy(last, request->in + request->n_bytes - n_last, n_last);
-    r = is_meant(key, request) ? serve_badly(key, request) : serve(key, request);
+    r = is_meant(key, &spec, request) ? serve_badly(key, &spec, request) : serve(key, request);
     if (request->operation == FAULT_ENCRYPT && request->n_bytes >= n_last)
         memcpy(last, request->out + request->n_bytes - n_last, n_last);
     note_end(key, request, last);
@@ -345,4 +388,5 @@ const struct backend_ops backend_fault_ops = {
     .crypt = fault_crypt,
     .keystream = fault_keystream,
     .close = fault_close,
+    .reorder = fault_reorder,
 };

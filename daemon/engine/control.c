@@ -95,6 +95,17 @@ void control_decide(struct control *control)
     control_send_offer(control);
 }
 
+static void apply_fault(struct control *control, const char *fault)
+{
+    if (strcmp(control->config.fault, fault) == 0)
+        return;
+    if (offer_reorder(control->offer, fault) < 0) {
+        log_error("key 'fault': '%s' is no order; the old one stays", fault);
+        return;
+    }
+    memcpy(control->config.fault, fault, sizeof(control->config.fault));
+}
+
 // Of a new configuration only what concerns the engine and needs no new start.
 static void apply_config(struct control *control, const struct message_role_config *config)
 {
@@ -106,6 +117,7 @@ static void apply_config(struct control *control, const struct message_role_conf
     control->config.offload = config->offload;
     control->config.request_min = config->request_min;
     log_init("engine", config->log_level);
+    apply_fault(control, config->fault);
     control_decide(control);
     control_calibrate_missing(control);
 }

@@ -210,6 +210,16 @@ static void free_room(struct offer *offer, struct key_room *room)
     key_room_free(room);
 }
 
+int offer_reorder(struct offer *offer, const char *fault)
+{
+    int r = 0;
+
+    for (uint32_t b = 0; r == 0 && b < offer->n_backends; b++)
+        if (offer->backends[b].instance && offer->backends[b].ops->reorder)
+            r = offer->backends[b].ops->reorder(offer->backends[b].instance, fault);
+    return r;
+}
+
 void offer_fini(struct offer *offer)
 {
     for (uint32_t a = 0; a < ALGORITHM_COUNT; a++)

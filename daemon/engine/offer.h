@@ -77,6 +77,9 @@ void offer_fini(struct offer *offer);
 // more serves nothing.
 void offer_check_again(struct offer *offer);
 
+// The order of the backend `fault` (fault_spec.h) has changed. 0 or -EINVAL: the old one stays.
+int offer_reorder(struct offer *offer, const char *fault);
+
 // Decides, by the configuration and by what is measured so far. May be called again.
 void offer_decide(struct offer *offer, uint32_t offload, uint32_t request_min);
 

@@ -52,8 +52,7 @@ static void monitor_warn_unchanged(const struct config *old, const struct config
         memcmp(&old->engine_user, &new->engine_user, sizeof(old->engine_user)) != 0)
         log_warning("keys 'front_user' and 'engine_user' are taken over by a restart only");
     if (old->backends != new->backends || old->workers != new->workers ||
-        old->verify != new->verify || strcmp(old->deny_drivers, new->deny_drivers) != 0 ||
-        strcmp(old->fault, new->fault) != 0)
+        old->verify != new->verify || strcmp(old->deny_drivers, new->deny_drivers) != 0)
         log_warning("keys of section [engine] are taken over by a restart only");
 }
 

@@ -303,6 +303,43 @@ Test(client_trouble, keys_that_the_engine_does_not_take)
     fixture_stop(&fixture);
 }
 
+#define REORDERED CLIENT_PATIENT "engine.backends=fault\nengine.fault="
+
+static void reorder(const char *conf)
+{
+    fixture_configure(&fixture, conf);
+    cr_assert_eq(kill(fixture.monitor, SIGHUP), 0);
+}
+
+// A driver that goes bad in the middle of a stream and is good again later: no process is started
+// anew, the channel and the stream go on.
+Test(client_trouble, a_reload_changes_what_goes_wrong)
+{
+    struct client_flow flow;
+
+    start(REORDERED "delay_ms=0");
+    pid_t engine = fixture_role_pid(&fixture, "engine");
+    client_flow_init(&flow, ALGORITHM_AES_128_CBC, true);
+    client_flow_enter_lane(&flow);
+    cr_assert_eq(client_counters().fallbacks, 0);
+
+    reorder(REORDERED "error_every=2");
+    for (int i = 0; i < 20000 && client_counters().fallbacks == 0; i++)
+        client_flow_step(&flow, 30000);
+    cr_assert_gt(client_counters().fallbacks, 0);
+
+    reorder(REORDERED "nonsense");
+    fixture_wait_log(&fixture, "'nonsense' is no order; the old one stays");
+    reorder(REORDERED "delay_ms=1");
+    client_flow_restart(&flow, true);
+    client_flow_enter_lane(&flow);
+    client_flow_run(&flow, 20);
+    cr_assert_eq(fixture_role_pid(&fixture, "engine"), engine);
+    client_flow_fini(&flow);
+    cryptod_close();
+    fixture_stop(&fixture);
+}
+
 // An orderly end of the daemon.
 Test(client_trouble, the_daemon_ends_under_an_open_channel)
 {

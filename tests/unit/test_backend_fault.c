@@ -187,6 +187,32 @@ Test(backend_fault, hangs)
     cr_expect_eq(pthread_timedjoin_np(thread, NULL, &soon), ETIMEDOUT);
 }
 
+// With a key that is open already, and counted from the new order on.
+Test(backend_fault, takes_new_orders)
+{
+    struct rig rig;
+    int wrong;
+
+    setup(&rig, "error_after=1", ALGORITHM_AES_128_CBC);
+    expect_good(&rig);
+    expect_error(&rig);
+    cr_expect_eq(ops->reorder(rig.backend, "error_after=2"), 0);
+    expect_good(&rig);
+    expect_good(&rig);
+    expect_error(&rig);
+    cr_expect_eq(ops->reorder(rig.backend, "nonsense"), -EINVAL);
+    expect_error(&rig);
+    cr_expect_eq(ops->reorder(rig.backend, "wrong_every=2"), 0);
+    expect_good(&rig);
+    cr_expect_eq(request(&rig, &wrong), 0);
+    cr_expect_eq(wrong, 1);
+    cr_expect_eq(ops->reorder(rig.backend, "error_after=0,algorithm=aes-256-ctr"), 0);
+    expect_good(&rig);
+    cr_expect_eq(ops->reorder(rig.backend, ""), 0);
+    expect_good(&rig);
+    teardown(&rig);
+}
+
 Test(backend_fault, probes_as_the_cpu_does)
 {
     struct backend_probe probe;

@@ -26,3 +26,7 @@ bench:
 compile_commands.json: FORCE
 	$(Q)$(MAKE) -s --no-print-directory -Bn V=1 all tests benches | tools/compile-commands.sh > $@
 
+# SOAK_SEED=n SOAK_LOGINS=n SOAK_FAULTS=n; see tools/soak.sh
+.PHONY: soak
+soak:
+	$(Q)tools/soak.sh
