@@ -8,7 +8,6 @@
 
 #include "clock.h"
 #include "cryptod.h"
-#include "packet.h"
 #include "wire.h"
 
 _Static_assert(CRYPTOD_CALIBRATION_SIZES == MESSAGE_SIZES, "protocol");
@@ -92,7 +91,7 @@ static int calibrate_ask(struct calibrate *c, const char *path, unsigned timeout
     int r = wire_connect(path, &fd);
     if (r < 0)
         return r;
-    r = packet_send(fd, &question, NULL, 0);
+    r = wire_ask(fd, &question, NULL, 0);
     for (uint32_t n = 0; r == 0; n++) {
         r = n < CALIBRATE_MESSAGES_MAX ? wire_receive(fd, clock_now_ms() + timeout_ms, &m)
                                        : -EMSGSIZE;
@@ -100,7 +99,7 @@ static int calibrate_ask(struct calibrate *c, const char *path, unsigned timeout
             r = m.serial == question.serial ? calibrate_take(c, &m) : -EBADMSG;
     }
     close(fd);
-    return r < 0 ? (r == -EPIPE ? -ECONNRESET : r) : 0;
+    return r < 0 ? r : 0;
 }
 
 static int calibrate_run(struct calibrate *c, const char *path, unsigned timeout_ms, bool measure)

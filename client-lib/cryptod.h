@@ -64,7 +64,8 @@ enum cryptod_lane {
 // software needs in any case, so streams work after a failure too. Does nothing if a channel is
 // open already and the daemon still there. Not after a sandbox.
 // 0; -ECONNREFUSED, -ENOENT, -ETIMEDOUT, -ECONNRESET: no daemon, or one that does not answer;
-// -EACCES: not allowed; -EUSERS: a limit is reached; -EPROTO: no common version; -EOPNOTSUPP: the
+// -EACCES: not allowed; -EUSERS: a limit is reached; -EDQUOT: too many connects, a second or at a
+// time; -EPROTO: no common version; -EOPNOTSUPP: the
 // daemon is in "software only"; -ECHILD: a child made without fork() that still has its parent's
 // channel; -ENOTSUP: OpenSSL's default provider does not load; or another negative errno.
 int cryptod_open(const char *path, unsigned timeout_ms);
@@ -174,6 +175,29 @@ struct cryptod_status_note {
     const char *text;  // what keeps that process in; who else can reach AF_ALG
 };
 
+struct cryptod_status_limit {
+    const char *name;         // "streams"; of those that count memory: bytes
+    uint64_t in_all, per_uid; // at most; 0: no limit
+    uint64_t used;            // now, in all
+    uint64_t refused;         // times that it was in somebody's way
+};
+
+// What can be limited; index of limits, and of used in cryptod_status_user.
+enum cryptod_limit {
+    CRYPTOD_LIMIT_CHANNELS = 0,
+    CRYPTOD_LIMIT_STREAMS = 1,
+    CRYPTOD_LIMIT_SHARED_MEMORY = 2, // that channels bring
+    CRYPTOD_LIMIT_LOCKED_MEMORY = 3, // that the daemon adds to it for keystream
+    CRYPTOD_LIMIT_REQUESTS = 4,      // in flight
+    CRYPTOD_LIMIT_CONNECTS = 5,      // a second
+};
+#define CRYPTOD_LIMIT_COUNT 6
+
+struct cryptod_status_user {
+    uint32_t uid;
+    uint64_t used[CRYPTOD_LIMIT_COUNT];
+};
+
 struct cryptod_status {
     const char *release; // of the daemon
     const char *kernel;
@@ -191,6 +215,9 @@ struct cryptod_status {
     const struct cryptod_status_channel *channel_rows;
     size_t n_notes; // 0 unless root or the admin group asks
     const struct cryptod_status_note *notes;
+    struct cryptod_status_limit limits[CRYPTOD_LIMIT_COUNT];
+    size_t n_user_rows; // as n_channel_rows
+    const struct cryptod_status_user *user_rows;
 };
 
 // Asks the daemon (path as in cryptod_open) for its status, on a connection of its own. Not after a

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "packet.h"
 #include "wire.h"
 
 // What the daemon may ask for; more would be a mistake of its configuration.
@@ -74,11 +73,11 @@ static int hello_exchange(int control, uint32_t n_slots, int memory, int bell, u
     const int fds[2] = {memory, bell};
     struct message answer;
 
-    int r = packet_send(control, &hello, fds, 2);
+    int r = wire_ask(control, &hello, fds, 2);
     if (r == 0)
         r = wire_receive(control, until_ms, &answer);
     if (r != 0)
-        return r == -EPIPE ? -ECONNRESET : r;
+        return r;
     if (answer.type != MESSAGE_HELLO_REPLY || answer.serial != hello.serial)
         return -EBADMSG;
     struct message_hello_reply reply = answer.u.hello_reply;

@@ -3,11 +3,11 @@
 // or not at all, costs bounded memory and time.
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "cryptod.h"
-#include "packet.h"
 #include "wire.h"
 
 _Static_assert((int)CRYPTOD_STATE_OFFERED == (int)MESSAGE_STATE_OFFERED, "protocol");
@@ -16,10 +16,19 @@ _Static_assert((int)CRYPTOD_STATE_ABSENT == (int)MESSAGE_STATE_ABSENT, "protocol
 _Static_assert((int)CRYPTOD_STATE_QUARANTINED == (int)MESSAGE_STATE_QUARANTINED, "protocol");
 _Static_assert((int)CRYPTOD_STATE_DENIED == (int)MESSAGE_STATE_DENIED, "protocol");
 
+_Static_assert((int)CRYPTOD_LIMIT_CHANNELS == (int)MESSAGE_LIMIT_CHANNELS, "protocol");
+_Static_assert((int)CRYPTOD_LIMIT_STREAMS == (int)MESSAGE_LIMIT_STREAMS, "protocol");
+_Static_assert((int)CRYPTOD_LIMIT_SHARED_MEMORY == (int)MESSAGE_LIMIT_SHARED_MEMORY, "protocol");
+_Static_assert((int)CRYPTOD_LIMIT_LOCKED_MEMORY == (int)MESSAGE_LIMIT_LOCKED_MEMORY, "protocol");
+_Static_assert((int)CRYPTOD_LIMIT_REQUESTS == (int)MESSAGE_LIMIT_REQUESTS, "protocol");
+_Static_assert((int)CRYPTOD_LIMIT_CONNECTS == (int)MESSAGE_LIMIT_CONNECTS, "protocol");
+_Static_assert(CRYPTOD_LIMIT_COUNT == (int)MESSAGE_LIMIT_COUNT, "protocol");
+
 // More rows than any daemon has.
 #define STATUS_ALGORITHMS_MAX 1024u
 #define STATUS_CHANNELS_MAX   65536u
 #define STATUS_NOTES_MAX      64u
+#define STATUS_USERS_MAX      65536u
 
 // What the caller gets, and what its pointers point to.
 struct status {
@@ -28,11 +37,13 @@ struct status {
     struct message_status_algorithm *algorithm_rows; // the texts
     struct cryptod_status_algorithm *algorithms;
     struct cryptod_status_channel *channels;
+    struct cryptod_status_user *users;
     size_t n_algorithms, n_algorithms_room;
     size_t n_channels, n_channels_room;
     struct message_status_note *note_rows; // the texts
     struct cryptod_status_note *notes;
     size_t n_notes, n_notes_room;
+    size_t n_users, n_users_room;
     bool has_summary;
 };
 
@@ -104,6 +115,21 @@ static int status_add_note(struct status *status, const struct message_status_no
     return 0;
 }
 
+static int status_add_user(struct status *status, const struct message_status_user *row)
+{
+    void *rows = status->users;
+    int r = status_grow(&rows, status->n_users, &status->n_users_room, sizeof *status->users,
+                        STATUS_USERS_MAX);
+
+    status->users = rows;
+    if (r < 0)
+        return r;
+    struct cryptod_status_user *user = &status->users[status->n_users++];
+    *user = (struct cryptod_status_user){.uid = row->uid};
+    memcpy(user->used, row->used, sizeof user->used);
+    return 0;
+}
+
 // 0: more is to come; 1: that was the end.
 static int status_take(struct status *status, const struct message *m)
 {
@@ -118,6 +144,8 @@ static int status_take(struct status *status, const struct message *m)
         return status_add_channel(status, &m->u.status_channel);
     case MESSAGE_STATUS_NOTE:
         return status_add_note(status, &m->u.status_note);
+    case MESSAGE_STATUS_USER:
+        return status_add_user(status, &m->u.status_user);
     case MESSAGE_STATUS_END:
         if (m->u.status_end.reason != MESSAGE_OK)
             return wire_reason_error(m->u.status_end.reason);
@@ -136,14 +164,14 @@ static int status_ask(struct status *status, const char *path, unsigned timeout_
     int r = wire_connect(path, &fd);
     if (r < 0)
         return r;
-    r = packet_send(fd, &question, NULL, 0);
+    r = wire_ask(fd, &question, NULL, 0);
     while (r == 0) {
         r = wire_receive(fd, until_ms, &m);
         if (r == 0)
             r = m.serial == question.serial ? status_take(status, &m) : -EBADMSG;
     }
     close(fd);
-    return r < 0 ? (r == -EPIPE ? -ECONNRESET : r) : 0;
+    return r < 0 ? r : 0;
 }
 
 static int status_publish_algorithms(struct status *status)
@@ -183,6 +211,28 @@ static int status_publish_notes(struct status *status)
     return 0;
 }
 
+static void status_publish_limits(struct status *status)
+{
+    static const char *const names[CRYPTOD_LIMIT_COUNT] = {
+        [CRYPTOD_LIMIT_CHANNELS] = "channels",
+        [CRYPTOD_LIMIT_STREAMS] = "streams",
+        [CRYPTOD_LIMIT_SHARED_MEMORY] = "shared_memory",
+        [CRYPTOD_LIMIT_LOCKED_MEMORY] = "locked_memory",
+        [CRYPTOD_LIMIT_REQUESTS] = "requests",
+        [CRYPTOD_LIMIT_CONNECTS] = "connects",
+    };
+    const struct message_limits *limits = &status->summary.limits;
+
+    for (size_t i = 0; i < CRYPTOD_LIMIT_COUNT; i++)
+        status->public.limits[i] = (struct cryptod_status_limit){
+            .name = names[i],
+            .in_all = limits->in_all[i],
+            .per_uid = limits->per_uid[i],
+            .used = limits->used[i],
+            .refused = limits->refused[i],
+        };
+}
+
 static void status_publish(struct status *status)
 {
     const struct message_status_summary *s = &status->summary;
@@ -209,7 +259,10 @@ static void status_publish(struct status *status)
         .channel_rows = status->channels,
         .n_notes = status->n_notes,
         .notes = status->notes,
+        .n_user_rows = status->n_users,
+        .user_rows = status->users,
     };
+    status_publish_limits(status);
 }
 
 void cryptod_status_free(struct cryptod_status *public)
@@ -223,6 +276,7 @@ void cryptod_status_free(struct cryptod_status *public)
     free(status->channels);
     free(status->note_rows);
     free(status->notes);
+    free(status->users);
     free(status);
 }
 

@@ -32,12 +32,42 @@ int wire_connect(const char *path, int *ret_fd)
     return r == -EAGAIN ? -ETIMEDOUT : r;
 }
 
+// A daemon that has no room for this connection says so before it has read what was asked, and
+// closes. 1: it is such a word.
+static int wire_is_parting(const struct message *m)
+{
+    return m->type == MESSAGE_HELLO_REPLY && m->serial == 0 &&
+           m->u.hello_reply.reason != MESSAGE_OK;
+}
+
+static int wire_receive_one(int fd, struct message *ret)
+{
+    int r = packet_read(fd, MESSAGE_FRONT_TO_CLIENT, ret);
+
+    // The kernel reports that the daemon has left something unread before it gives what the daemon
+    // had said.
+    if (r == -ECONNRESET)
+        r = packet_read(fd, MESSAGE_FRONT_TO_CLIENT, ret);
+    if (r == -ENODATA)
+        return -ECONNRESET;
+    return r == 0 && wire_is_parting(ret) ? wire_reason_error(ret->u.hello_reply.reason) : r;
+}
+
+int wire_ask(int fd, const struct message *question, const int *fds, size_t n_fds)
+{
+    struct message m;
+    int r = packet_send(fd, question, fds, n_fds);
+
+    if (r != -EPIPE && r != -ECONNRESET)
+        return r;
+    r = wire_receive_one(fd, &m);
+    return r < 0 && r != -EAGAIN ? r : -ECONNRESET;
+}
+
 int wire_receive(int fd, uint64_t until_ms, struct message *ret)
 {
     for (;;) {
-        int r = packet_read(fd, MESSAGE_FRONT_TO_CLIENT, ret);
-        if (r == -ENODATA)
-            return -ECONNRESET;
+        int r = wire_receive_one(fd, ret);
         if (r != -EAGAIN)
             return r;
         uint64_t now = clock_now_ms();
@@ -62,6 +92,8 @@ int wire_reason_error(uint32_t reason)
         return -EACCES;
     case MESSAGE_REASON_LIMIT:
         return -EUSERS;
+    case MESSAGE_REASON_CONNECTS:
+        return -EDQUOT;
     case MESSAGE_REASON_ENGINE:
     case MESSAGE_REASON_SOFTWARE:
         return -EOPNOTSUPP;

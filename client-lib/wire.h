@@ -19,8 +19,13 @@ int wire_find_path(const char *path, char ret_path[WIRE_PATH_SIZE]);
 // queue is full; or another negative errno.
 int wire_connect(const char *path, int *ret_fd);
 
+// Sends a question (packet_send()). -ECONNRESET, or the errno of the reason that the daemon gave:
+// it has closed; or another negative errno.
+int wire_ask(int fd, const struct message *question, const int *fds, size_t n_fds);
+
 // The next message of the daemon, waited for until until_ms of clock_now_ms(). 0; -ETIMEDOUT;
-// -ECONNRESET: the daemon closed; -EBADMSG: it broke the rules; or another negative errno.
+// -ECONNRESET: the daemon closed; -EBADMSG: it broke the rules; -EDQUOT: it has no room for this
+// connection; or another negative errno.
 int wire_receive(int fd, uint64_t until_ms, struct message *ret);
 
 // The errno that a refusal stands for. MESSAGE_OK: 0.

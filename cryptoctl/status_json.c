@@ -43,6 +43,39 @@ static struct json_object *channel_object(const struct cryptod_status_channel *r
     return object;
 }
 
+static struct json_object *limit_object(const struct cryptod_status_limit *row)
+{
+    struct json_object *object = json_object_new_object();
+    json_add_text(object, "limit", row->name);
+    json_add_number(object, "in_all", row->in_all);
+    json_add_number(object, "per_uid", row->per_uid);
+    json_add_number(object, "used", row->used);
+    json_add_number(object, "refused", row->refused);
+    return object;
+}
+
+static struct json_object *user_object(const struct cryptod_status *status,
+                                       const struct cryptod_status_user *row)
+{
+    struct json_object *object = json_object_new_object();
+    json_add_number(object, "uid", row->uid);
+    for (size_t i = 0; i < CRYPTOD_LIMIT_COUNT; i++)
+        json_add_number(object, status->limits[i].name, row->used[i]);
+    return object;
+}
+
+static void add_limits(struct json_object *object, const struct cryptod_status *status)
+{
+    struct json_object *limits = json_object_new_array();
+    for (size_t i = 0; i < CRYPTOD_LIMIT_COUNT; i++)
+        json_object_array_add(limits, limit_object(&status->limits[i]));
+    json_object_object_add(object, "limits", limits);
+    struct json_object *users = json_object_new_array();
+    for (size_t i = 0; i < status->n_user_rows; i++)
+        json_object_array_add(users, user_object(status, &status->user_rows[i]));
+    json_object_object_add(object, "users", users);
+}
+
 static void add_totals(struct json_object *object, const struct cryptod_status *status)
 {
     json_add_text(object, "release", status->release);
@@ -80,5 +113,6 @@ int status_print_json(const struct cryptod_status *status)
     for (size_t i = 0; i < status->n_notes; i++)
         json_add_text(notes, status->notes[i].topic, status->notes[i].text);
     json_object_object_add(object, "sandbox", notes);
+    add_limits(object, status);
     return json_print(object);
 }

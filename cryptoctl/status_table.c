@@ -162,6 +162,8 @@ int status_print_tables(const struct cryptod_status *status)
         r = print_channels(status);
     }
     if (r == 0)
+        r = status_print_limits(status);
+    if (r == 0)
         print_notes(status);
     return r;
 }

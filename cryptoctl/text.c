@@ -65,6 +65,12 @@ int report_unreachable(const struct cryptoctl_options *options, int error)
     case -EPERM:
         fprintf(stderr, "You may not connect to %s.\n", path);
         return CRYPTOCTL_FAILED;
+    case -EDQUOT:
+        fprintf(stderr,
+                "cryptod at %s has too many connects of this user or of all, a second or at a time "
+                "(limits of cryptod.conf(5)): programs use OpenSSL's own code meanwhile.\n",
+                path);
+        return CRYPTOCTL_FAILED;
     default:
         fprintf(stderr, "cryptod at %s gave no status: %s.\n", path, strerror(-error));
         return CRYPTOCTL_FAILED;

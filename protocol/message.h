@@ -19,6 +19,7 @@
 
 #include "algorithm.h"
 #include "message_calibration.h"
+#include "message_limit.h"
 
 #define MESSAGE_VERSION_MIN 1u
 #define MESSAGE_VERSION_MAX 1u
@@ -42,7 +43,7 @@ enum message_type {
     MESSAGE_STREAM_OPEN = 3,  // client -> front; the key lies in shm_stream[stream]
     MESSAGE_STREAM_REPLY = 4, // front -> client
     MESSAGE_STREAM_CLOSE = 5, // client -> front, no answer
-    MESSAGE_STATUS = 6,       // client -> front; answered by SUMMARY, ALGORITHM.., CHANNEL.., END
+    MESSAGE_STATUS = 6, // client -> front; answered by SUMMARY, ALGORITHM.., CHANNEL.., USER.., END
     MESSAGE_STATUS_SUMMARY = 7,
     MESSAGE_STATUS_ALGORITHM = 8, // also engine -> front
     MESSAGE_STATUS_CHANNEL = 9,
@@ -51,6 +52,7 @@ enum message_type {
     MESSAGE_CALIBRATION_PROGRESS = 12, // also engine -> front
     MESSAGE_CALIBRATION = 13,          // one row; also engine -> front, monitor <-> engine
     MESSAGE_CALIBRATION_END = 14,      // also engine -> front, engine -> monitor
+    MESSAGE_STATUS_USER = 15,          // after the CHANNELs
 
     MESSAGE_CHANNEL_ADD = 32,    // front -> engine, with 2 descriptors: memfd, bell
     MESSAGE_CHANNEL_REPLY = 33,  // engine -> front
@@ -92,6 +94,7 @@ enum message_reason {
     MESSAGE_REASON_SOFTWARE,  // "software only": after repeated failures, or configured so
     MESSAGE_REASON_INTERNAL,  // out of memory or descriptors
     MESSAGE_REASON_BUSY,      // another client's calibration is running
+    MESSAGE_REASON_CONNECTS,  // too many connects, a second or at a time
     MESSAGE_REASON_COUNT,
 };
 
@@ -170,6 +173,7 @@ struct message_status_summary {
     char text[128];   // mode or AF_ALG state in words
     char release[64]; // cryptod's version
     char kernel[64];  // uname -r
+    struct message_limits limits;
 };
 
 struct message_status_algorithm { // one row per (algorithm, backend)
@@ -237,6 +241,10 @@ struct message_engine_summary {
     uint32_t afalg_errno;
     uint32_t workers;
     char text[128];
+    uint64_t locked_memory;         // bytes of keystream slots with pages
+    uint64_t requests;              // in flight
+    uint64_t locked_memory_refused; // times since the engine started
+    uint64_t requests_refused;      // the same
 };
 
 struct message_engine_channel {
@@ -247,6 +255,8 @@ struct message_engine_channel {
     uint64_t software_bytes;
     uint64_t fallbacks;
     uint64_t lane_changes;
+    uint64_t locked_memory; // as in ENGINE_SUMMARY
+    uint64_t requests;
 };
 
 #define MESSAGE_IDS_MAX 16u
@@ -285,6 +295,17 @@ struct message_role_config {
     char quarantined[1024]; // "DRIVER ALGORITHM" pairs, all separated by one space: what gave wrong
                             // results in use since the monitor started; "DRIVER hangs": what hung
                             // since the machine did
+    // Limits, in all and for each uid; 0: none. Memory in bytes, connects a second.
+    uint32_t streams_max;
+    uint32_t streams_per_uid;
+    uint32_t shared_memory_max;
+    uint32_t shared_memory_per_uid;
+    uint32_t locked_memory_max;
+    uint32_t locked_memory_per_uid;
+    uint32_t requests_max;
+    uint32_t requests_per_uid;
+    uint32_t connects_max;
+    uint32_t connects_per_uid;
 };
 
 enum message_quarantine_kind {
@@ -322,6 +343,7 @@ struct message {
         struct message_status_summary status_summary;
         struct message_status_algorithm status_algorithm;
         struct message_status_channel status_channel;
+        struct message_status_user status_user;
         struct message_status_end status_end;
         struct message_calibrate calibrate;
         struct message_calibration_progress calibration_progress;

@@ -24,12 +24,16 @@
                       : MESSAGE_KIND_U32, const uint32_t *                                         \
                       : MESSAGE_KIND_U32, const struct message_offer *                             \
                       : MESSAGE_KIND_U32, uint64_t                                                 \
+                      : MESSAGE_KIND_U64, const uint64_t *                                         \
+                      : MESSAGE_KIND_U64, struct message_limits                                    \
                       : MESSAGE_KIND_U64, const struct message_costs *                             \
                       : MESSAGE_KIND_U64, const char *                                             \
                       : MESSAGE_KIND_TEXT))
 #define RESERVED(name, field) FIELD_AS(name, field, MESSAGE_KIND_ZERO)
 
 _Static_assert(sizeof(struct message_offer) == 2 * sizeof(uint32_t), "flattened to u32");
+_Static_assert(sizeof(struct message_limits) == 4 * sizeof(uint64_t[MESSAGE_LIMIT_COUNT]),
+               "flattened to u64");
 _Static_assert(sizeof(struct message_costs) == sizeof(uint64_t[2][MESSAGE_SIZES]),
                "flattened to u64");
 
@@ -82,6 +86,7 @@ static const struct message_field status_summary[] = {
     FIELD(status_summary, text),
     FIELD(status_summary, release),
     FIELD(status_summary, kernel),
+    FIELD(status_summary, limits),
 };
 
 static const struct message_field status_algorithm[] = {
@@ -101,6 +106,12 @@ static const struct message_field status_channel[] = {
     FIELD(status_channel, age_s),     FIELD(status_channel, operations),
     FIELD(status_channel, bytes),     FIELD(status_channel, software_bytes),
     FIELD(status_channel, fallbacks), FIELD(status_channel, lane_changes),
+};
+
+static const struct message_field status_user[] = {
+    FIELD(status_user, uid),
+    RESERVED(status_user, reserved),
+    FIELD(status_user, used),
 };
 
 static const struct message_field status_end[] = {
@@ -155,16 +166,23 @@ static const struct message_field engine_offer[] = {
 };
 
 static const struct message_field engine_summary[] = {
-    FIELD(engine_summary, channels),    FIELD(engine_summary, streams),
-    FIELD(engine_summary, afalg_errno), FIELD(engine_summary, workers),
+    FIELD(engine_summary, channels),
+    FIELD(engine_summary, streams),
+    FIELD(engine_summary, afalg_errno),
+    FIELD(engine_summary, workers),
     FIELD(engine_summary, text),
+    FIELD(engine_summary, locked_memory),
+    FIELD(engine_summary, requests),
+    FIELD(engine_summary, locked_memory_refused),
+    FIELD(engine_summary, requests_refused),
 };
 
 static const struct message_field engine_channel[] = {
     FIELD(engine_channel, channel),        FIELD(engine_channel, streams),
     FIELD(engine_channel, operations),     FIELD(engine_channel, bytes),
     FIELD(engine_channel, software_bytes), FIELD(engine_channel, fallbacks),
-    FIELD(engine_channel, lane_changes),
+    FIELD(engine_channel, lane_changes),   FIELD(engine_channel, locked_memory),
+    FIELD(engine_channel, requests),
 };
 
 static const struct message_field role_config[] = {
@@ -197,6 +215,16 @@ static const struct message_field role_config[] = {
     FIELD(role_config, verify),
     FIELD(role_config, calibrations),
     FIELD(role_config, quarantined),
+    FIELD(role_config, streams_max),
+    FIELD(role_config, streams_per_uid),
+    FIELD(role_config, shared_memory_max),
+    FIELD(role_config, shared_memory_per_uid),
+    FIELD(role_config, locked_memory_max),
+    FIELD(role_config, locked_memory_per_uid),
+    FIELD(role_config, requests_max),
+    FIELD(role_config, requests_per_uid),
+    FIELD(role_config, connects_max),
+    FIELD(role_config, connects_per_uid),
 };
 
 static const struct message_field quarantine[] = {
@@ -236,7 +264,7 @@ static const struct message_row table[] = {
     ROW(STREAM_REPLY,     stream_reply,       24, 0, F_C),
     ROW(STREAM_CLOSE,     stream_close,       20, 0, C_F),
     ROW(STATUS,           status,             20, 0, C_F),
-    ROW(STATUS_SUMMARY,   status_summary,    344, 0, F_C),
+    ROW(STATUS_SUMMARY,   status_summary,    536, 0, F_C),
     ROW(STATUS_ALGORITHM, status_algorithm,  296, 0, F_C | E_F),
     ROW(STATUS_CHANNEL,   status_channel,     80, 0, F_C),
     ROW(STATUS_END,       status_end,         20, 0, F_C | E_F),
@@ -244,6 +272,7 @@ static const struct message_row table[] = {
     ROW(CALIBRATION_PROGRESS, calibration_progress, 24, 0, F_C | E_F),
     ROW(CALIBRATION,      calibration,       768, 0, F_C | E_F | M_R | R_M),
     ROW(CALIBRATION_END,  calibration_end,    20, 0, F_C | E_F | R_M),
+    ROW(STATUS_USER,      status_user,        72, 0, F_C),
     ROW(CHANNEL_ADD,      channel_add,        36, 2, F_E),
     ROW(CHANNEL_REPLY,    channel,            24, 0, E_F),
     ROW(CHANNEL_REMOVE,   channel,            24, 0, F_E),
@@ -253,10 +282,10 @@ static const struct message_row table[] = {
     ROW(ENGINE_CLOSE,     engine_stream,      32, 0, F_E),
     ROW(ENGINE_OFFER,     engine_offer,       80, 0, E_F),
     ROW(ENGINE_STATUS,    empty,              20, 0, F_E),
-    ROW(ENGINE_SUMMARY,   engine_summary,    160, 0, E_F),
-    ROW(ENGINE_CHANNEL,   engine_channel,     64, 0, E_F),
+    ROW(ENGINE_SUMMARY,   engine_summary,    192, 0, E_F),
+    ROW(ENGINE_CHANNEL,   engine_channel,     80, 0, E_F),
     ROW(ENGINE_CALIBRATE, calibrate,          20, 0, F_E),
-    ROW(ROLE_CONFIG,      role_config,      2160, 0, M_R),
+    ROW(ROLE_CONFIG,      role_config,      2200, 0, M_R),
     ROW(ROLE_READY,       empty,              20, 0, R_M),
     ROW(PING,             empty,              20, 0, M_R),
     ROW(PONG,             empty,              20, 0, R_M),
@@ -344,6 +373,7 @@ const char *message_reason_text(uint32_t reason)
         [MESSAGE_REASON_SOFTWARE] = "software only",
         [MESSAGE_REASON_INTERNAL] = "out of memory or descriptors",
         [MESSAGE_REASON_BUSY] = "another calibration is running",
+        [MESSAGE_REASON_CONNECTS] = "too many connects, a second or at a time",
     };
 
     return reason < MESSAGE_REASON_COUNT ? text[reason] : "unknown reason";

@@ -33,8 +33,7 @@ static bool geometry_is_valid(uint32_t n_slots, uint32_t n_streams)
     return shm_size(n_slots) != 0 && n_streams != 0 && n_streams <= SHM_STREAMS_MAX;
 }
 
-// What the client allocates itself.
-static size_t allocated_size(uint32_t n_slots)
+size_t shm_allocated_size(uint32_t n_slots)
 {
     return shm_size(n_slots < SHM_SLOTS_REQUEST ? n_slots : SHM_SLOTS_REQUEST);
 }
@@ -83,7 +82,7 @@ static int memfd_settle(int fd, uint32_t n_slots)
         return -EFBIG;
     if (ftruncate(fd, (off_t)size) < 0)
         return -errno;
-    r = range_allocate(fd, 0, 0, allocated_size(n_slots));
+    r = range_allocate(fd, 0, 0, shm_allocated_size(n_slots));
     if (r < 0)
         return r;
     if (fcntl(fd, F_ADD_SEALS, SEALS_WANTED) < 0)
@@ -171,7 +170,7 @@ int shm_check(int fd, uint32_t n_slots, uint32_t n_streams)
         return -ERANGE;
     // The daemon must not be the one who allocates, in its own account, what a client only
     // promised.
-    if (st.st_blocks < 0 || (uint64_t)st.st_blocks * 512 < allocated_size(n_slots))
+    if (st.st_blocks < 0 || (uint64_t)st.st_blocks * 512 < shm_allocated_size(n_slots))
         return -ENOSPC;
     return 0;
 }

@@ -133,6 +133,9 @@ struct shm_map {
 // sequence passes 2^32.)
 size_t shm_size(uint32_t n_slots);
 
+// How many of them the client allocates itself: all but the keystream slots.
+size_t shm_allocated_size(uint32_t n_slots);
+
 // Client: makes the memfd (CLOEXEC, sealed; all but the keystream slots allocated with fallocate),
 // maps it (MAP_SHARED, DONTDUMP, locked page by page as it is touched if the limit allows), fills
 // in the header with engine_waits = 1: the engine sleeps until it has looked for the first time.

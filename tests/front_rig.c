@@ -227,6 +227,13 @@ void front_rig_status_reply(struct front_rig *rig, const struct message *ask, ui
     struct message m = {.type = MESSAGE_ENGINE_SUMMARY, .serial = ask->serial};
     m.u.engine_summary.afalg_errno = EAFNOSUPPORT;
     front_rig_send(rig, rig->engine, &m, NULL, 0);
+    front_rig_rows_reply(rig, ask, n_algorithms);
+}
+
+void front_rig_rows_reply(struct front_rig *rig, const struct message *ask, uint32_t n_algorithms)
+{
+    struct message m;
+
     for (uint32_t i = 0; i < n_algorithms; i++) {
         m = (struct message){.type = MESSAGE_STATUS_ALGORITHM, .serial = ask->serial};
         m.u.status_algorithm.algorithm = i;

@@ -68,6 +68,9 @@ void front_rig_stream_reply(struct front_rig *rig, const struct message *open, u
 void front_rig_status_reply(struct front_rig *rig, const struct message *ask,
                             uint32_t n_algorithms);
 
+// The same without the SUMMARY.
+void front_rig_rows_reply(struct front_rig *rig, const struct message *ask, uint32_t n_algorithms);
+
 // A client with an open channel: connect, HELLO, the engine's yes. *ret_channel (NULL: not wanted).
 int front_rig_open(struct front_rig *rig, uint32_t *ret_channel);
 

@@ -80,6 +80,12 @@ fail_free:
     return r;
 }
 
+static uint64_t locked_memory(const struct channel *channel)
+{
+    return (uint64_t)atomic_load_explicit(&channel->n_allocated, memory_order_relaxed) *
+           SHM_SLOT_SIZE;
+}
+
 struct channel *channel_ref(struct channel *channel)
 {
     atomic_fetch_add_explicit(&channel->n_refs, 1, memory_order_relaxed);
@@ -92,6 +98,8 @@ void channel_unref(struct channel *channel)
         return;
     for (uint32_t i = 0; i < SHM_STREAMS_MAX; i++)
         key_unref(channel->streams[i].key);
+    quota_give(fair_queue_quota(channel->queue), fair_user_share(channel->user), QUOTA_MEMORY,
+               locked_memory(channel));
     fair_queue_put_user(channel->queue, channel->user);
     shm_unmap(&channel->map);
     close(channel->bell);
@@ -184,6 +192,15 @@ uint32_t channel_count_streams(struct channel *channel)
     return n;
 }
 
+static uint32_t count_requests(struct channel *channel)
+{
+    uint32_t n = 0;
+
+    for (uint32_t slot = 0; slot < channel->map.n_slots; slot++)
+        n += atomic_load_explicit(&channel->requests[slot].busy, memory_order_relaxed);
+    return n;
+}
+
 void channel_report(struct channel *channel, struct message_engine_channel *ret)
 {
     struct shm_header *header = shm_header(&channel->map);
@@ -196,5 +213,7 @@ void channel_report(struct channel *channel, struct message_engine_channel *ret)
         .software_bytes = statistics_get(&header->software_bytes),
         .fallbacks = statistics_get(&header->fallbacks),
         .lane_changes = statistics_get(&header->lane_changes),
+        .locked_memory = locked_memory(channel),
+        .requests = count_requests(channel),
     };
 }

@@ -91,6 +91,18 @@ static const char *find_key(struct channel *channel, const struct shm_request *a
     return fault;
 }
 
+static int take_quota(struct channel *channel, enum quota_kind kind, uint64_t n)
+{
+    return quota_take(fair_queue_quota(channel->queue), fair_user_share(channel->user), kind, n);
+}
+
+static void give_quota(struct channel *channel, enum quota_kind kind, uint64_t n)
+{
+    quota_give(fair_queue_quota(channel->queue), fair_user_share(channel->user), kind, n);
+}
+
+static void complete(const struct channel *channel, uint32_t slot, uint32_t sequence, int result);
+
 static const char *take_request(struct channel *channel)
 {
     struct request *request;
@@ -104,9 +116,16 @@ static const char *take_request(struct channel *channel)
     request = &channel->requests[asked.slot];
     if (atomic_load_explicit(&request->busy, memory_order_acquire))
         return "a request in a slot that is in use";
+    if (take_quota(channel, QUOTA_REQUESTS, 1) < 0) {
+        channel->taken++;
+        complete(channel, asked.slot, asked.sequence, -EDQUOT);
+        return NULL;
+    }
     fault = find_key(channel, &asked, &request->key);
-    if (fault)
+    if (fault) {
+        give_quota(channel, QUOTA_REQUESTS, 1);
         return fault;
+    }
     request->sequence = asked.sequence;
     request->n_bytes = asked.n_bytes;
     request->operation = asked.operation;
@@ -204,9 +223,14 @@ static int keystream_request(struct request *request, struct verifier *verifier)
     int r;
 
     if (!request->allocated) {
-        r = shm_slot_allocate(channel->memfd, slot);
+        r = take_quota(channel, QUOTA_MEMORY, SHM_SLOT_SIZE);
         if (r < 0)
             return r;
+        r = shm_slot_allocate(channel->memfd, slot);
+        if (r < 0) {
+            give_quota(channel, QUOTA_MEMORY, SHM_SLOT_SIZE);
+            return r;
+        }
         request->allocated = true;
         atomic_fetch_add_explicit(&channel->n_allocated, 1, memory_order_relaxed);
     }
@@ -233,6 +257,7 @@ static void release_request(struct request *request)
     struct key *key = request->key;
 
     request->key = NULL;
+    give_quota(request->channel, QUOTA_REQUESTS, 1);
     atomic_store_explicit(&request->busy, false, memory_order_release);
     key_unref(key);
 }
@@ -352,6 +377,7 @@ static void take_back(struct channel *channel, uint32_t slot)
     if (shm_slot_free(channel->memfd, slot) < 0)
         return; // the pages stay, and nobody uses them until the client asks again
     request->allocated = false;
+    give_quota(channel, QUOTA_MEMORY, SHM_SLOT_SIZE);
     atomic_fetch_sub_explicit(&channel->n_allocated, 1, memory_order_relaxed);
 }
 

@@ -116,6 +116,11 @@ static void apply_config(struct control *control, const struct message_role_conf
     control->config.idle_s = config->idle_s;
     control->config.offload = config->offload;
     control->config.request_min = config->request_min;
+    control->config.locked_memory_max = config->locked_memory_max;
+    control->config.locked_memory_per_uid = config->locked_memory_per_uid;
+    control->config.requests_max = config->requests_max;
+    control->config.requests_per_uid = config->requests_per_uid;
+    control_quota_set_limits(control);
     log_init("engine", config->log_level);
     apply_fault(control, config->fault);
     control_decide(control);
@@ -250,6 +255,8 @@ int control_new(const struct control_settings *settings, struct control **ret)
         r = control_calibration_init(control);
     if (r == 0)
         r = worker_pool_new(&workers, &control->pool);
+    if (r == 0)
+        r = control_quota_init(control);
     if (r < 0) {
         control_free(control);
         return r;

@@ -46,6 +46,15 @@ struct control_watch {
     struct event look; // pending while a worker runs something
 };
 
+struct control_quota {
+    struct event refused; // activated by workers
+    struct event later;   // pending between that and the line in the log
+    uint32_t uid;         // who was refused first; written by a worker, once until the next rearm
+    enum quota_kind kind;
+    int error;
+    uint64_t n_logged;
+};
+
 struct control {
     struct message_role_config config;
     struct message_calibration_key key;
@@ -66,6 +75,7 @@ struct control {
     uint32_t n_channels;
     int exit_status;
     struct control_calibrating calibrating;
+    struct control_quota quota;
 };
 
 // Leaves the loop.
@@ -110,5 +120,10 @@ void control_watch_blame(struct control *control, const struct offer_row *row);
 // control_status.c
 void control_send_offer(struct control *control);
 void control_send_status(struct control *control, uint64_t serial);
+
+// control_quota.c: the limits of memory and requests, and the log of who meets them. init: after
+// the pool is made and before it starts; 0 or a negative errno.
+int control_quota_init(struct control *control);
+void control_quota_set_limits(struct control *control); // those of control->config
 
 #endif

@@ -61,12 +61,17 @@ static void send_summary(struct control *control, uint64_t serial)
 {
     struct message m = {.type = MESSAGE_ENGINE_SUMMARY, .serial = serial};
     struct message_engine_summary *summary = &m.u.engine_summary;
+    const struct quota *quota = fair_queue_quota(worker_pool_queue(control->pool));
 
     summary->channels = control->n_channels;
     summary->streams = count_streams(control);
     summary->afalg_errno = (uint32_t)-control->offer->afalg_error;
     summary->workers = worker_pool_size(control->pool);
     SET_TEXT(summary->text, control->offer->afalg_text);
+    summary->locked_memory = atomic_load(&quota->n[QUOTA_MEMORY]);
+    summary->requests = atomic_load(&quota->n[QUOTA_REQUESTS]);
+    summary->locked_memory_refused = atomic_load(&quota->n_refused[QUOTA_MEMORY]);
+    summary->requests_refused = atomic_load(&quota->n_refused[QUOTA_REQUESTS]);
     outbox_send(&control->outbox, &m);
 }
 

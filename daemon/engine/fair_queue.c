@@ -16,6 +16,7 @@ struct fair_user {
     struct fair_item *last;
     uint32_t uid;
     uint32_t n_refs;
+    struct quota_share share;
 };
 
 struct fair_queue {
@@ -24,6 +25,7 @@ struct fair_queue {
     struct fair_user *line; // whose turn it is
     struct fair_user *line_end;
     _Atomic uint32_t count;
+    struct quota quota;
 };
 
 int fair_queue_new(struct fair_queue **ret)
@@ -38,6 +40,7 @@ int fair_queue_new(struct fair_queue **ret)
         free(queue);
         return r;
     }
+    quota_init(&queue->quota);
     *ret = queue;
     return 0;
 }
@@ -69,6 +72,7 @@ int fair_queue_get_user(struct fair_queue *queue, uint32_t uid, struct fair_user
         user = calloc(1, sizeof(*user));
         if (user) {
             user->uid = uid;
+            user->share.uid = uid;
             user->next = queue->users;
             queue->users = user;
         }
@@ -150,4 +154,14 @@ struct fair_item *fair_queue_pop(struct fair_queue *queue, uint32_t *ret_left)
 uint32_t fair_queue_count(struct fair_queue *queue)
 {
     return atomic_load(&queue->count);
+}
+
+struct quota *fair_queue_quota(struct fair_queue *queue)
+{
+    return &queue->quota;
+}
+
+struct quota_share *fair_user_share(struct fair_user *user)
+{
+    return &user->share;
 }

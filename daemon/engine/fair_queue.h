@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The queue in front of the engine's workers: one turn for each uid, in a circle, whatever the
-// number of its channels. Items are embedded in their owners, so nothing is allocated for a
-// request. Knows nothing of what an item is. Thread-safe.
+// number of its channels; and what each uid has of the engine (quota.h). Items are embedded in
+// their owners, so nothing is allocated for a request. Knows nothing of what an item is.
+// Thread-safe.
 #ifndef CRYPTOD_DAEMON_FAIR_QUEUE_H
 #define CRYPTOD_DAEMON_FAIR_QUEUE_H
 
 #include <stdint.h>
+
+#include "quota.h"
 
 struct fair_queue;
 struct fair_user; // a uid's place in the circle; counted by those who got it
@@ -35,5 +38,9 @@ struct fair_item *fair_queue_pop(struct fair_queue *queue, uint32_t *ret_left);
 // Items waiting. Sequentially consistent with push: who announces that it sleeps and then reads 0
 // here will be seen by whoever pushes later.
 uint32_t fair_queue_count(struct fair_queue *queue);
+
+// The quota of all, without limits at first, and a user's share of it.
+struct quota *fair_queue_quota(struct fair_queue *queue);
+struct quota_share *fair_user_share(struct fair_user *user);
 
 #endif

@@ -15,6 +15,7 @@
 #include "front.h"
 #include "log.h"
 #include "packet.h"
+#include "refusal.h"
 
 #define SILENCE_S     10 // without a channel
 #define SLOW_READER_S 10 // without taking a single row
@@ -64,6 +65,17 @@ static void client_free(struct client *client)
     free(client);
 }
 
+static void client_admit(struct client *client, const struct timespec *now)
+{
+    uint64_t now_ns = (uint64_t)now->tv_sec * 1000000000u + (uint64_t)now->tv_nsec;
+    int r = rate_take(&client->front->rate, client->peer.uid, now_ns);
+
+    if (r == 0)
+        return;
+    client->refusal = MESSAGE_REASON_CONNECTS;
+    client->over_limit = r == -EDQUOT ? "connects_per_uid" : "connects_max";
+}
+
 int client_new(struct front *front, int fd)
 {
     struct timespec now;
@@ -83,17 +95,30 @@ int client_new(struct front *front, int fd)
     int r = access_identify(fd, &front->config, &client->peer);
     if (r == 0)
         r = account_charge_init(front->account, client->peer.uid, &client->charge);
-    if (r == 0)
-        r = account_charge_add(&client->charge, ACCOUNT_CONNECTIONS);
+    if (r == 0) {
+        client_admit(client, &now);
+        r = client_charge(client, ACCOUNT_CONNECTIONS, 1);
+        if (r < 0)
+            refusal_part(client, MESSAGE_REASON_CONNECTS);
+    }
     if (r == 0)
         r = client_watch(client);
     if (r < 0) {
-        complaint_write(&front->complaint, LOG_LEVEL_NOTICE, "client refused: pid %u uid %u: %s",
-                        client->peer.pid, client->peer.uid,
-                        r == -EDQUOT || r == -EUSERS ? "too many connections without a channel"
-                                                     : strerror(-r));
+        if (client->refusal == MESSAGE_OK)
+            complaint_write(&front->complaint, LOG_LEVEL_NOTICE,
+                            "client refused: pid %u uid %u: %s", client->peer.pid, client->peer.uid,
+                            strerror(-r));
         client_close(client);
     }
+    return r;
+}
+
+int client_charge(struct client *client, enum account_kind kind, uint64_t n)
+{
+    int r = account_charge_add_many(&client->charge, kind, n);
+
+    if (r < 0)
+        client->over_limit = account_limit_name(kind, r);
     return r;
 }
 

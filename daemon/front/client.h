@@ -64,6 +64,8 @@ struct client {
     enum client_state state;
     struct access_peer peer;
     struct account_charge charge;
+    uint32_t refusal;        // enum message_reason: OK, or whatever it asks for is refused so
+    const char *over_limit;  // the key of the limit that was in its way last; NULL: none
     struct event read_event; // its timeout is the patience with a silent client that has no channel
     struct event write_event; // pending while rows of a report wait for room in the socket
     struct report_answer answer;
@@ -95,6 +97,9 @@ void client_settle(struct client *client);
 
 // The client whose channel has that number, gone or not; NULL if there is none.
 struct client *client_find_channel(struct front *front, uint32_t channel);
+
+// Charges it for n of a kind. 0 or a negative errno, and over_limit says why.
+int client_charge(struct client *client, enum account_kind kind, uint64_t n);
 
 // Sends one message at once. 0 or a negative errno: the client is dead, or does not read its
 // answers (-EAGAIN); the caller then closes it.

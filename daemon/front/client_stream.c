@@ -22,6 +22,14 @@ static bool algorithm_is_offered(const struct front *front, uint32_t algorithm)
     return (front->offers[algorithm].lanes & (MESSAGE_LANE_REQUEST | MESSAGE_LANE_KEYSTREAM)) != 0;
 }
 
+static uint32_t stream_over_limit(struct client *client)
+{
+    complaint_write(&client->front->complaint, LOG_LEVEL_NOTICE,
+                    "stream refused: pid %u uid %u: %s (%s)", client->peer.pid, client->peer.uid,
+                    message_reason_text(MESSAGE_REASON_LIMIT), client->over_limit);
+    return MESSAGE_REASON_LIMIT;
+}
+
 enum verdict client_stream_handle_open(struct client *client, const struct message *m,
                                        int fds[MESSAGE_FDS_MAX])
 {
@@ -46,9 +54,10 @@ enum verdict client_stream_handle_open(struct client *client, const struct messa
 
     if (!algorithm_is_offered(front, algorithm))
         reason = MESSAGE_REASON_ALGORITHM;
-    else if (client->charge.n[ACCOUNT_STREAMS] >= limit ||
-             account_charge_add(&client->charge, ACCOUNT_STREAMS) < 0)
-        reason = MESSAGE_REASON_LIMIT;
+    else if (client->charge.n[ACCOUNT_STREAMS] >= limit)
+        reason = MESSAGE_REASON_LIMIT; // its own: no news to anybody else
+    else if (client_charge(client, ACCOUNT_STREAMS, 1) < 0)
+        reason = stream_over_limit(client);
     else if (relay_stream_open(&front->relay, client->channel, index, algorithm, &serial) < 0) {
         account_charge_sub(&client->charge, ACCOUNT_STREAMS);
         reason = MESSAGE_REASON_INTERNAL;

@@ -11,6 +11,7 @@
 #include "calibrate.h"
 #include "hello.h"
 #include "packet.h"
+#include "refusal.h"
 #include "client_stream.h"
 
 #define READS_PER_EVENT 8 // so that one busy client does not starve the others
@@ -36,21 +37,17 @@ static enum verdict dispatch_message(struct client *client, const struct message
             continue;
         if ((handlers[i].states & client->state) == 0)
             return client_violation(client, "%s out of order", message_info(m->type)->name);
+        if (client->refusal != MESSAGE_OK)
+            return refusal_answer(client, m);
         return handlers[i].handle(client, m, fds);
     }
     return client_violation(client, "message type %d not served", (int)m->type);
 }
 
-// A peer that may not open a channel has no use for descriptors: with read() the kernel drops what
-// it sends, and neither its descriptors nor what close() of them may cost (a file system's flush)
-// come into this process.
-static int read_without_fds(int fd, struct message *ret)
+// A peer that may not open a channel has no use for descriptors.
+static bool may_pass_fds(const struct client *client)
 {
-    uint8_t buf[MESSAGE_LEN_MAX + 1];
-    ssize_t n = read(fd, buf, sizeof(buf));
-    if (n < 0)
-        return -errno;
-    return n == 0 ? -ENODATA : message_decode(buf, (size_t)n, MESSAGE_CLIENT_TO_FRONT, ret);
+    return client->peer.allowed && client->refusal == MESSAGE_OK;
 }
 
 enum verdict dispatch_receive(struct client *client)
@@ -58,8 +55,8 @@ enum verdict dispatch_receive(struct client *client)
     for (int i = 0; i < READS_PER_EVENT; i++) {
         struct message m = {0};
         int fds[MESSAGE_FDS_MAX] = {-1, -1};
-        int r = client->peer.allowed ? packet_recv(client->fd, MESSAGE_CLIENT_TO_FRONT, &m, fds)
-                                     : read_without_fds(client->fd, &m);
+        int r = may_pass_fds(client) ? packet_recv(client->fd, MESSAGE_CLIENT_TO_FRONT, &m, fds)
+                                     : refusal_read(client->fd, &m);
         if (r == -EAGAIN || r == -EINTR)
             return VERDICT_KEEP;
         if (r == -ENODATA || r == -ECONNRESET)

@@ -50,24 +50,26 @@ bool front_is_short_of_fds(const struct front *front)
     return n + FDS_OWN + FDS_SPARE >= front->fd_limit;
 }
 
-static uint32_t multiply_bounded(uint32_t a, uint32_t b)
+static uint64_t no_limit_if_zero(uint32_t limit)
 {
-    uint64_t product = (uint64_t)a * b;
-    return product < UINT32_MAX ? (uint32_t)product : UINT32_MAX;
+    return limit > 0 ? limit : UINT64_MAX;
 }
 
 static void front_set_limits(struct front *front, const struct message_role_config *config)
 {
     front->config = *config;
-    uint32_t n_streams = front_streams_per_channel(front);
     const struct account_limit connections = {CONNECTIONS_MAX, CONNECTIONS_PER_UID,
                                               CONNECTIONS_ROOT};
     const struct account_limit channels = {config->channels_max, config->channels_per_uid, 0};
-    const struct account_limit streams = {multiply_bounded(config->channels_max, n_streams),
-                                          multiply_bounded(config->channels_per_uid, n_streams), 0};
+    const struct account_limit streams = {no_limit_if_zero(config->streams_max),
+                                          no_limit_if_zero(config->streams_per_uid), 0};
+    const struct account_limit memory = {no_limit_if_zero(config->shared_memory_max),
+                                         no_limit_if_zero(config->shared_memory_per_uid), 0};
     account_set_limit(front->account, ACCOUNT_CONNECTIONS, &connections);
     account_set_limit(front->account, ACCOUNT_CHANNELS, &channels);
     account_set_limit(front->account, ACCOUNT_STREAMS, &streams);
+    account_set_limit(front->account, ACCOUNT_SHARED_MEMORY, &memory);
+    rate_set_limit(&front->rate, config->connects_max, config->connects_per_uid);
 }
 
 // ---------------------------------------------------------------- the monitor

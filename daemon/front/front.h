@@ -14,6 +14,7 @@
 #include "client.h"
 #include "complaint.h"
 #include "message.h"
+#include "rate.h"
 #include "relay.h"
 #include "report.h"
 
@@ -26,6 +27,7 @@ struct front {
     struct relay relay;
     struct report report;
     struct account *account;
+    struct rate rate; // of connects
     struct complaint complaint;
     struct client_list clients; // those that are gone but still expect answers of the engine too
     struct message_offer offers[ALGORITHM_COUNT];

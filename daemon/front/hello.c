@@ -9,6 +9,7 @@
 
 #include "front.h"
 #include "log.h"
+#include "refusal.h"
 
 static int option_get(int fd, int option, int *ret)
 {
@@ -46,13 +47,11 @@ int hello_check_bell(int fd, uint32_t uid)
     return cred.uid == uid ? 0 : -EPERM;
 }
 
-static void reply_fill(const struct client *client, uint32_t reason, struct message *ret)
+static void reply_fill(const struct client *client, struct message *ret)
 {
     const struct front *front = client->front;
     *ret = (struct message){.type = MESSAGE_HELLO_REPLY, .serial = client->hello_serial};
-    ret->u.hello_reply.reason = reason;
-    if (reason != MESSAGE_OK)
-        return;
+    ret->u.hello_reply.reason = MESSAGE_OK;
     ret->u.hello_reply.version = client->version;
     ret->u.hello_reply.channel = client->channel;
     ret->u.hello_reply.deadline_ms = front->config.deadline_ms;
@@ -65,20 +64,17 @@ static void reply_fill(const struct client *client, uint32_t reason, struct mess
 // A refused client is told why and closed; its own mistakes are violations besides.
 static enum verdict hello_refuse(struct client *client, uint32_t reason)
 {
-    struct message m;
     bool is_mistake = reason == MESSAGE_REASON_MEMORY || reason == MESSAGE_REASON_BELL ||
                       reason == MESSAGE_REASON_MALFORMED;
+    const struct message hello = {.type = MESSAGE_HELLO, .serial = client->hello_serial};
 
-    client->front->refused_total++;
-    if (is_mistake)
+    if (is_mistake) {
+        client->front->refused_total++;
         client_violation(client, "HELLO: %s", message_reason_text(reason));
-    else
-        complaint_write(&client->front->complaint,
-                        reason == MESSAGE_REASON_SOFTWARE ? LOG_LEVEL_DEBUG : LOG_LEVEL_NOTICE,
-                        "client refused: pid %u uid %u: %s", client->peer.pid, client->peer.uid,
-                        message_reason_text(reason));
-    reply_fill(client, reason, &m);
-    client_send(client, &m); // it is closed in any case
+    } else {
+        refusal_note(client, reason);
+    }
+    refusal_send(client, &hello, reason); // it is closed in any case
     return VERDICT_CLOSE;
 }
 
@@ -102,12 +98,16 @@ static uint32_t hello_check(struct client *client, const struct message_hello *h
         return MESSAGE_REASON_ACCESS;
     if (front->config.mode != MESSAGE_OK || !relay_is_up(&front->relay))
         return MESSAGE_REASON_SOFTWARE;
-    if (account_charge_add(&client->charge, ACCOUNT_CHANNELS) < 0)
+    if (client_charge(client, ACCOUNT_CHANNELS, 1) < 0)
         return MESSAGE_REASON_LIMIT;
     if (shm_size(hello->n_slots) == 0 || hello->n_streams == 0 ||
         hello->n_streams > SHM_STREAMS_MAX)
         return MESSAGE_REASON_MALFORMED;
-    if (hello->n_slots > front_slots_per_channel(front))
+    if (hello->n_slots > front_slots_per_channel(front)) {
+        client->over_limit = "slots_per_channel";
+        return MESSAGE_REASON_LIMIT;
+    }
+    if (client_charge(client, ACCOUNT_SHARED_MEMORY, shm_allocated_size(hello->n_slots)) < 0)
         return MESSAGE_REASON_LIMIT;
     if (hello_check_bell(fds[1], client->peer.uid) < 0)
         return MESSAGE_REASON_BELL;
@@ -175,7 +175,7 @@ void hello_on_reply(struct front *front, const struct message *m)
     }
     client->state = CLIENT_OPEN;
     front->channels_total++;
-    reply_fill(client, MESSAGE_OK, &reply);
+    reply_fill(client, &reply);
     log_debug("channel %u: pid %u uid %u", client->channel, client->peer.pid, client->peer.uid);
     if (client_send(client, &reply) < 0)
         client_close(client);

@@ -11,17 +11,20 @@
 #include "front.h"
 #include "log.h"
 #include "packet.h"
+#include "usage.h"
 
 #define ENGINE_PATIENCE_MS 500L
 
 struct report_snapshot {
-    uint32_t n_users; // of this snapshot
-    uint32_t reason;  // of END
+    uint32_t n_refs;
+    uint32_t reason; // of END
     struct message_status_summary summary;
     uint32_t n_algorithms;
     struct message_status_algorithm algorithms[REPORT_ALGORITHMS_MAX];
     uint32_t n_notes;
     struct message_status_note notes[REPORT_NOTES_MAX];
+    uint32_t n_users;
+    struct message_status_user *users; // owned
     uint32_t n_channels;
     struct message_status_channel channels[];
 };
@@ -31,6 +34,13 @@ static int64_t clock_seconds(clockid_t clock)
     struct timespec now;
     clock_gettime(clock, &now);
     return now.tv_sec;
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 // ---------------------------------------------------------------- snapshot
@@ -52,8 +62,8 @@ static void summary_fill(const struct front *front, bool engine_answers,
         .uptime_s = uptime_s > 0 ? (uint64_t)uptime_s : 0,
         .version = MESSAGE_VERSION_MAX,
         .mode = relay_is_up(&front->relay) ? front->config.mode : (uint32_t)MESSAGE_REASON_SOFTWARE,
-        .channels = account_count(front->account, ACCOUNT_CHANNELS),
-        .streams = account_count(front->account, ACCOUNT_STREAMS),
+        .channels = (uint32_t)account_count(front->account, ACCOUNT_CHANNELS),
+        .streams = (uint32_t)account_count(front->account, ACCOUNT_STREAMS),
         .channels_total = front->channels_total,
         .streams_total = front->streams_total,
         .refused_total = front->refused_total,
@@ -70,6 +80,7 @@ static void summary_fill(const struct front *front, bool engine_answers,
     text_copy(ret->text, sizeof(ret->text), text);
     text_copy(ret->release, sizeof(ret->release), CRYPTOD_VERSION);
     text_copy(ret->kernel, sizeof(ret->kernel), front->kernel);
+    usage_fill_limits(front, clock_ns(), &ret->limits);
 }
 
 static bool has_channel(const struct client *client)
@@ -84,7 +95,7 @@ static void channel_fill(const struct client *client, int64_t now_s,
         .channel = client->channel,
         .uid = client->peer.uid,
         .pid = client->peer.pid,
-        .streams = client->charge.n[ACCOUNT_STREAMS],
+        .streams = (uint32_t)client->charge.n[ACCOUNT_STREAMS],
         .age_s = (uint64_t)(now_s - client->opened_s),
         .operations = client->usage.operations,
         .bytes = client->usage.bytes,
@@ -108,7 +119,11 @@ static struct report_snapshot *snapshot_new(struct front *front, bool engine_ans
         calloc(1, sizeof(*snapshot) + n * sizeof(snapshot->channels[0]));
     if (snapshot == NULL)
         return NULL;
-    snapshot->n_users = 1;
+    if (usage_list_users(front, clock_ns(), &snapshot->users, &snapshot->n_users) < 0) {
+        free(snapshot);
+        return NULL;
+    }
+    snapshot->n_refs = 1;
     snapshot->reason = engine_answers ? MESSAGE_OK : MESSAGE_REASON_ENGINE;
     summary_fill(front, engine_answers, &snapshot->summary);
     if (engine_answers) {
@@ -127,8 +142,10 @@ static struct report_snapshot *snapshot_new(struct front *front, bool engine_ans
 
 static void snapshot_unref(struct report_snapshot *snapshot)
 {
-    if (snapshot != NULL && --snapshot->n_users == 0)
-        free(snapshot);
+    if (snapshot == NULL || --snapshot->n_refs > 0)
+        return;
+    free(snapshot->users);
+    free(snapshot);
 }
 
 // The row'th message for that client. false: there is none.
@@ -137,6 +154,7 @@ static bool snapshot_row(const struct report_snapshot *snapshot, bool admin, uin
 {
     uint32_t n_channels = admin ? snapshot->n_channels : 0;
     uint32_t n_notes = admin ? snapshot->n_notes : 0;
+    uint32_t n_users = admin ? snapshot->n_users : 0;
 
     if (row == 0) {
         ret->type = MESSAGE_STATUS_SUMMARY;
@@ -161,9 +179,15 @@ static bool snapshot_row(const struct report_snapshot *snapshot, bool admin, uin
         ret->u.status_note = snapshot->notes[row];
         return true;
     }
+    row -= n_notes;
+    if (row < n_users) {
+        ret->type = MESSAGE_STATUS_USER;
+        ret->u.status_user = snapshot->users[row];
+        return true;
+    }
     ret->type = MESSAGE_STATUS_END;
     ret->u.status_end = (struct message_status_end){.reason = snapshot->reason};
-    return row == n_notes;
+    return row == n_users;
 }
 
 // ---------------------------------------------------------------- answers
@@ -194,7 +218,7 @@ int report_flush(struct client *client)
 // Gives the snapshot to a client that waits. The reference stays the caller's.
 static int report_give(struct client *client, struct report_snapshot *snapshot)
 {
-    snapshot->n_users++;
+    snapshot->n_refs++;
     client->answer.snapshot = snapshot;
     return report_flush(client);
 }

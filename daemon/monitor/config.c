@@ -22,6 +22,8 @@
 #define CONFIG_DEFAULT_ENGINE_USER "cryptod-engine"
 #define CONFIG_DEFAULT_GROUP       "cryptod"
 
+#define MIB (1024u * 1024u)
+
 struct config_reader {
     const char *path;
     FILE *in;
@@ -126,6 +128,7 @@ static int config_handle(void *user, const char *section, const char *name, cons
     return 0;
 }
 
+// The limits fit a machine with 256 MB: cryptod.conf(5) has the sum.
 static void config_set_defaults(struct config *config)
 {
     *config = (struct config){
@@ -147,6 +150,16 @@ static void config_set_defaults(struct config *config)
         .keystream_slots = 32,
         .idle_s = 30,
         .verify = 1024,
+        .streams_max = 1024,
+        .streams_per_uid = 768,
+        .shared_memory_max = 40 * MIB,
+        .shared_memory_per_uid = 30 * MIB,
+        .locked_memory_max = 64 * MIB,
+        .locked_memory_per_uid = 48 * MIB,
+        .requests_max = 1536,
+        .requests_per_uid = 1152,
+        .connects_max = 400,
+        .connects_per_uid = 200,
     };
 }
 
@@ -292,6 +305,16 @@ void config_fill_role(const struct config *config, enum config_role role,
         .verify = config->verify,
         .n_uids = config->n_uids,
         .n_gids = config->n_gids,
+        .streams_max = config->streams_max,
+        .streams_per_uid = config->streams_per_uid,
+        .shared_memory_max = config->shared_memory_max,
+        .shared_memory_per_uid = config->shared_memory_per_uid,
+        .locked_memory_max = config->locked_memory_max,
+        .locked_memory_per_uid = config->locked_memory_per_uid,
+        .requests_max = config->requests_max,
+        .requests_per_uid = config->requests_per_uid,
+        .connects_max = config->connects_max,
+        .connects_per_uid = config->connects_per_uid,
     };
     memcpy(ret->uids, config->uids, sizeof(ret->uids));
     memcpy(ret->gids, config->gids, sizeof(ret->gids));

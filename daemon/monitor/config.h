@@ -51,6 +51,16 @@ struct config {
     uint32_t channels_per_uid;
     uint32_t streams_per_channel;
     uint32_t slots_per_channel;
+    uint32_t streams_max;
+    uint32_t streams_per_uid;
+    uint32_t shared_memory_max; // bytes, as the next three
+    uint32_t shared_memory_per_uid;
+    uint32_t locked_memory_max;
+    uint32_t locked_memory_per_uid;
+    uint32_t requests_max;
+    uint32_t requests_per_uid;
+    uint32_t connects_max; // a second, as the next
+    uint32_t connects_per_uid;
 };
 
 // Reads path; NULL: CONFIG_DEFAULT_PATH, whose absence means the defaults (*ret_absent, if not

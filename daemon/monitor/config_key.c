@@ -10,6 +10,12 @@
 #define FIELD(name) offsetof(struct config, name)
 #define MIB         1048576u
 
+#define CHANNELS_MAX 4096u
+#define STREAMS_MAX  (CHANNELS_MAX * SHM_STREAMS_MAX)
+#define REQUESTS_MAX (CHANNELS_MAX * SHM_SLOTS_MAX)
+#define MEMORY_MAX   (UINT64_C(4095) * MIB)
+#define CONNECTS_MAX 100000u
+
 // The ranges are documented in cryptod.conf(5).
 const struct config_key config_keys[] = {
     {"daemon", "socket", config_parse_socket, FIELD(socket), 0, 0, false},
@@ -39,11 +45,29 @@ const struct config_key config_keys[] = {
     {"engine", "fault", config_parse_text, FIELD(fault), 0, sizeof(((struct config *)0)->fault),
      false},
     {"engine", "verify", config_parse_verify, FIELD(verify), 2, 1000000, false},
-    {"limits", "channels_max", config_parse_number, FIELD(channels_max), 1, 4096, false},
-    {"limits", "channels_per_uid", config_parse_number, FIELD(channels_per_uid), 1, 4096, false},
+    {"limits", "channels_max", config_parse_number, FIELD(channels_max), 1, CHANNELS_MAX, false},
+    {"limits", "channels_per_uid", config_parse_number, FIELD(channels_per_uid), 1, CHANNELS_MAX,
+     false},
     {"limits", "streams_per_channel", config_parse_number, FIELD(streams_per_channel), 1,
      SHM_STREAMS_MAX, false},
     {"limits", "slots_per_channel", config_parse_power, FIELD(slots_per_channel), 1, SHM_SLOTS_MAX,
+     false},
+    {"limits", "streams_max", config_parse_number, FIELD(streams_max), 1, STREAMS_MAX, false},
+    {"limits", "streams_per_uid", config_parse_number, FIELD(streams_per_uid), 1, STREAMS_MAX,
+     false},
+    {"limits", "shared_memory_max", config_parse_size, FIELD(shared_memory_max), MIB, MEMORY_MAX,
+     false},
+    {"limits", "shared_memory_per_uid", config_parse_size, FIELD(shared_memory_per_uid), MIB,
+     MEMORY_MAX, false},
+    {"limits", "locked_memory_max", config_parse_size, FIELD(locked_memory_max), MIB, MEMORY_MAX,
+     false},
+    {"limits", "locked_memory_per_uid", config_parse_size, FIELD(locked_memory_per_uid), MIB,
+     MEMORY_MAX, false},
+    {"limits", "requests_max", config_parse_number, FIELD(requests_max), 1, REQUESTS_MAX, false},
+    {"limits", "requests_per_uid", config_parse_number, FIELD(requests_per_uid), 1, REQUESTS_MAX,
+     false},
+    {"limits", "connects_max", config_parse_number, FIELD(connects_max), 1, CONNECTS_MAX, false},
+    {"limits", "connects_per_uid", config_parse_number, FIELD(connects_per_uid), 1, CONNECTS_MAX,
      false},
 };
 const size_t config_n_keys = sizeof(config_keys) / sizeof(config_keys[0]);

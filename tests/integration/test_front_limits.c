@@ -64,7 +64,7 @@ Test(front_limits, flood_of_connects_of_a_user)
     unsigned n_fds = fixture_proc_count_descriptors(front);
 
     raw_run_as(&fixture, USER, NULL, 0, flood_as_user);
-    raw_wait_log_count(&fixture, "client refused: ", "uid 61995: too many connections", 1);
+    raw_wait_log_count(&fixture, "client refused: ", "uid 61995: too many connects", 1);
     raw_wait_fds(front, n_fds);
     raw_witness_start(&fixture);
     raw_witness_stop();

@@ -194,7 +194,7 @@ Test(account, random_walk)
             account_charge_add(&charges[i], kind);
             break;
         }
-        uint32_t in_all = 0, of_uid[4] = {0};
+        uint64_t in_all = 0, of_uid[4] = {0};
         for (int k = 0; k < CHARGES; k++) {
             in_all += charges[k].n[kind];
             of_uid[uid_of[k]] += charges[k].n[kind];

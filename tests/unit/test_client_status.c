@@ -54,8 +54,21 @@ static void say_summary(int control, uint64_t serial)
                             .text = "no AF_ALG",
                             .release = "0.1.0",
                             .kernel = "6.1",
+                            .limits = {.in_all = {1, 2, 3, 4, 5, 6},
+                                       .per_uid = {11, 12, 13, 14, 15, 16},
+                                       .used = {21, 22, 23, 24, 25, 26},
+                                       .refused = {31, 32, 33, 34, 35, 36}},
                         }};
 
+    say(control, serial, m);
+}
+
+static void say_user(int control, uint64_t serial, uint32_t uid)
+{
+    struct message m = {.type = MESSAGE_STATUS_USER, .u.status_user = {.uid = uid}};
+
+    for (uint32_t i = 0; i < MESSAGE_LIMIT_COUNT; i++)
+        m.u.status_user.used[i] = 100 * uid + i;
     say(control, serial, m);
 }
 
@@ -118,7 +131,30 @@ static void say_everything(int control, uint64_t serial)
         say(control, serial,
             (struct message){.type = MESSAGE_STATUS_NOTE,
                              .u.status_note = {.topic = "engine", .text = "kept in"}});
+    for (uint32_t uid = 0; uid < 50; uid++)
+        say_user(control, serial, uid);
     say_end(control, serial, MESSAGE_OK);
+}
+
+static void expect_limits(const struct cryptod_status *status)
+{
+    static const char *const names[] = {"channels",      "streams",  "shared_memory",
+                                        "locked_memory", "requests", "connects"};
+
+    for (uint32_t i = 0; i < CRYPTOD_LIMIT_COUNT; i++) {
+        const struct cryptod_status_limit *limit = &status->limits[i];
+        cr_expect_str_eq(limit->name, names[i]);
+        cr_expect_eq(limit->in_all, 1 + i);
+        cr_expect_eq(limit->per_uid, 11 + i);
+        cr_expect_eq(limit->used, 21 + i);
+        cr_expect_eq(limit->refused, 31 + i);
+    }
+    cr_assert_eq(status->n_user_rows, 50);
+    for (uint32_t uid = 0; uid < 50; uid++) {
+        cr_expect_eq(status->user_rows[uid].uid, uid);
+        for (uint32_t i = 0; i < CRYPTOD_LIMIT_COUNT; i++)
+            cr_expect_eq(status->user_rows[uid].used[i], 100 * uid + i);
+    }
 }
 
 Test(client_status, all_of_it)
@@ -157,6 +193,7 @@ Test(client_status, all_of_it)
         cr_assert_str_eq(row->driver, "OpenSSL");
         cr_assert_str_eq(row->text, "because");
     }
+    expect_limits(status);
     cr_assert_eq(status->n_channel_rows, 100);
     for (uint32_t i = 0; i < 100; i++) {
         const struct cryptod_status_channel *row = &status->channel_rows[i];

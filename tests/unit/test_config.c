@@ -46,6 +46,16 @@ Test(config, defaults)
     cr_expect_eq(c.channels_per_uid, 96);
     cr_expect_eq(c.streams_per_channel, 16);
     cr_expect_eq(c.slots_per_channel, 64);
+    cr_expect_eq(c.streams_max, 1024);
+    cr_expect_eq(c.streams_per_uid, 768);
+    cr_expect_eq(c.shared_memory_max, 40 << 20);
+    cr_expect_eq(c.shared_memory_per_uid, 30 << 20);
+    cr_expect_eq(c.locked_memory_max, 64 << 20);
+    cr_expect_eq(c.locked_memory_per_uid, 48 << 20);
+    cr_expect_eq(c.requests_max, 1536);
+    cr_expect_eq(c.requests_per_uid, 1152);
+    cr_expect_eq(c.connects_max, 400);
+    cr_expect_eq(c.connects_per_uid, 200);
     cr_expect_eq(c.keystream_slots, 32);
     cr_expect_eq(c.idle_s, 30);
 }
@@ -65,7 +75,9 @@ Test(config, every_key)
         "[engine]\nbackends = fault cpu\nworkers = 3\ndeny_drivers = cbc(aes-x)   mv-cbc-aes\n"
         "fault = cbc=hang:5, ctr=wrong\nverify = 1/77\n"
         "[limits]\nchannels_max = 7\nchannels_per_uid = 5\nstreams_per_channel = 3\n"
-        "slots_per_channel = 8\n",
+        "slots_per_channel = 8\nstreams_max = 30\nstreams_per_uid = 20\nshared_memory_max = 3M\n"
+        "shared_memory_per_uid = 2048K\nlocked_memory_max = 5M\nlocked_memory_per_uid = 4M\n"
+        "requests_max = 90\nrequests_per_uid = 80\nconnects_max = 70\nconnects_per_uid = 60\n",
         &c);
     cr_expect_str_eq(c.socket, "/run/x.sock");
     cr_expect_str_eq(c.state_directory, "/var/x");
@@ -97,6 +109,16 @@ Test(config, every_key)
     cr_expect_eq(c.channels_per_uid, 5);
     cr_expect_eq(c.streams_per_channel, 3);
     cr_expect_eq(c.slots_per_channel, 8);
+    cr_expect_eq(c.streams_max, 30);
+    cr_expect_eq(c.streams_per_uid, 20);
+    cr_expect_eq(c.shared_memory_max, 3 << 20);
+    cr_expect_eq(c.shared_memory_per_uid, 2 << 20);
+    cr_expect_eq(c.locked_memory_max, 5 << 20);
+    cr_expect_eq(c.locked_memory_per_uid, 4 << 20);
+    cr_expect_eq(c.requests_max, 90);
+    cr_expect_eq(c.requests_per_uid, 80);
+    cr_expect_eq(c.connects_max, 70);
+    cr_expect_eq(c.connects_per_uid, 60);
 }
 
 Test(config, words)
@@ -170,6 +192,20 @@ static const struct range ranges[] = {
     {"engine", "workers", offsetof(struct config, workers), 0, 64, false},
     {"limits", "channels_max", offsetof(struct config, channels_max), 1, 4096, false},
     {"limits", "channels_per_uid", offsetof(struct config, channels_per_uid), 1, 4096, false},
+    {"limits", "streams_max", offsetof(struct config, streams_max), 1, 131072, false},
+    {"limits", "streams_per_uid", offsetof(struct config, streams_per_uid), 1, 131072, false},
+    {"limits", "shared_memory_max", offsetof(struct config, shared_memory_max), 1048576, 4293918720,
+     true},
+    {"limits", "shared_memory_per_uid", offsetof(struct config, shared_memory_per_uid), 1048576,
+     4293918720, true},
+    {"limits", "locked_memory_max", offsetof(struct config, locked_memory_max), 1048576, 4293918720,
+     true},
+    {"limits", "locked_memory_per_uid", offsetof(struct config, locked_memory_per_uid), 1048576,
+     4293918720, true},
+    {"limits", "requests_max", offsetof(struct config, requests_max), 1, 262144, false},
+    {"limits", "requests_per_uid", offsetof(struct config, requests_per_uid), 1, 262144, false},
+    {"limits", "connects_max", offsetof(struct config, connects_max), 1, 100000, false},
+    {"limits", "connects_per_uid", offsetof(struct config, connects_per_uid), 1, 100000, false},
     {"limits", "streams_per_channel", offsetof(struct config, streams_per_channel), 1, 32, false},
     {"lanes", "keystream_slots", offsetof(struct config, keystream_slots), 1, 64, false},
     {"lanes", "idle_s", offsetof(struct config, idle_s), 1, 86400, false},

@@ -184,6 +184,7 @@ Test(front_calibrate, with_a_channel_and_status_meanwhile)
     front_rig_status_reply(&rig, &m, 0);
     front_rig_expect_client(client, MESSAGE_STATUS_SUMMARY, &m);
     front_rig_expect_client(client, MESSAGE_STATUS_CHANNEL, &m);
+    front_rig_expect_client(client, MESSAGE_STATUS_USER, &m);
     front_rig_expect_client(client, MESSAGE_STATUS_END, &m);
     engine_says(end, to_engine.serial);
     expect_end(client, 3, MESSAGE_OK);

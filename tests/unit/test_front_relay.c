@@ -119,6 +119,7 @@ Test(front_relay, software_only)
     cr_assert_eq(m.u.status_summary.mode, MESSAGE_REASON_SOFTWARE);
     cr_assert_eq(m.u.status_summary.refused_total, 1);
     cr_assert_str_eq(m.u.status_summary.text, "after 5 failures");
+    front_rig_expect_client(asker, MESSAGE_STATUS_USER, &m);
     front_rig_expect_client(asker, MESSAGE_STATUS_END, &m);
     cr_assert_eq(m.u.status_end.reason, MESSAGE_OK);
     close(client);

@@ -18,6 +18,12 @@ static void report_setup(void)
     front_rig_config(&config);
     config.channels_max = config.channels_per_uid = 400;
     config.restarts = 3;
+    config.streams_max = 77;
+    config.locked_memory_max = 1000;
+    config.locked_memory_per_uid = 100;
+    config.requests_max = 2000;
+    config.requests_per_uid = 200;
+    config.connects_per_uid = 3000;
     front_rig_init(&rig, &config, -1);
     front_rig_offer(&rig);
 }
@@ -28,6 +34,26 @@ static void report_teardown(void)
 }
 
 TestSuite(front_report, .init = report_setup, .fini = report_teardown);
+
+static void expect_limit(const struct message_limits *limits, enum message_limit i, uint64_t in_all,
+                         uint64_t per_uid, uint64_t used, uint64_t refused)
+{
+    cr_expect_eq(limits->in_all[i], in_all, "limit %d", (int)i);
+    cr_expect_eq(limits->per_uid[i], per_uid, "limit %d", (int)i);
+    cr_expect_eq(limits->used[i], used, "limit %d", (int)i);
+    cr_expect_eq(limits->refused[i], refused, "limit %d", (int)i);
+}
+
+// With one channel of two slots.
+static void expect_limits(const struct message_limits *limits)
+{
+    expect_limit(limits, MESSAGE_LIMIT_CHANNELS, 400, 400, 1, 0);
+    expect_limit(limits, MESSAGE_LIMIT_STREAMS, 77, 0, 0, 0);
+    expect_limit(limits, MESSAGE_LIMIT_SHARED_MEMORY, 0, 0, shm_allocated_size(2), 0);
+    expect_limit(limits, MESSAGE_LIMIT_LOCKED_MEMORY, 1000, 100, 20, 22);
+    expect_limit(limits, MESSAGE_LIMIT_REQUESTS, 2000, 200, 21, 23);
+    expect_limit(limits, MESSAGE_LIMIT_CONNECTS, 0, 3000, 2, 0);
+}
 
 Test(front_report, rows_in_order)
 {
@@ -41,7 +67,9 @@ Test(front_report, rows_in_order)
                              .bytes = 12,
                              .software_bytes = 13,
                              .fallbacks = 14,
-                             .lane_changes = 15},
+                             .lane_changes = 15,
+                             .locked_memory = 16,
+                             .requests = 17},
     };
 
     front_rig_status(&rig, client, 77);
@@ -49,7 +77,16 @@ Test(front_report, rows_in_order)
     front_rig_expect_nothing(client);
     usage.serial = ask.serial;
     front_rig_send(&rig, rig.engine, &usage, NULL, 0);
-    front_rig_status_reply(&rig, &ask, 2);
+    front_rig_send(&rig, rig.engine,
+                   &(struct message){.type = MESSAGE_ENGINE_SUMMARY,
+                                     .serial = ask.serial,
+                                     .u.engine_summary = {.afalg_errno = EAFNOSUPPORT,
+                                                          .locked_memory = 20,
+                                                          .requests = 21,
+                                                          .locked_memory_refused = 22,
+                                                          .requests_refused = 23}},
+                   NULL, 0);
+    front_rig_rows_reply(&rig, &ask, 2);
 
     front_rig_expect_client(client, MESSAGE_STATUS_SUMMARY, &m);
     cr_assert_eq(m.serial, 77);
@@ -61,6 +98,7 @@ Test(front_report, rows_in_order)
     cr_assert_eq(m.u.status_summary.mode, MESSAGE_OK);
     cr_assert_str_eq(m.u.status_summary.release, CRYPTOD_VERSION);
     cr_assert_neq(m.u.status_summary.kernel[0], '\0');
+    expect_limits(&m.u.status_summary.limits);
     for (uint32_t i = 0; i < 2; i++) {
         front_rig_expect_client(client, MESSAGE_STATUS_ALGORITHM, &m);
         cr_assert_eq(m.serial, 77);
@@ -75,6 +113,11 @@ Test(front_report, rows_in_order)
     cr_assert_eq(m.u.status_channel.software_bytes, 13);
     cr_assert_eq(m.u.status_channel.fallbacks, 14);
     cr_assert_eq(m.u.status_channel.lane_changes, 15);
+    front_rig_expect_client(client, MESSAGE_STATUS_USER, &m);
+    cr_assert_eq(m.serial, 77);
+    cr_assert_eq(m.u.status_user.uid, geteuid());
+    const uint64_t used[MESSAGE_LIMIT_COUNT] = {1, 0, shm_allocated_size(2), 16, 17, 2};
+    cr_assert_arr_eq(m.u.status_user.used, used, sizeof(used));
     front_rig_expect_client(client, MESSAGE_STATUS_END, &m);
     cr_assert_eq(m.u.status_end.reason, MESSAGE_OK);
     front_rig_expect_nothing(client);
@@ -82,15 +125,15 @@ Test(front_report, rows_in_order)
     close(client);
 }
 
-static void expect_answer(int client, uint32_t n_algorithms, uint32_t n_channels, uint32_t reason)
+static void expect_answer(int client, uint32_t n_algorithms, uint32_t n_users, uint32_t reason)
 {
     struct message m;
 
     front_rig_expect_client(client, MESSAGE_STATUS_SUMMARY, NULL);
     for (uint32_t i = 0; i < n_algorithms; i++)
         front_rig_expect_client(client, MESSAGE_STATUS_ALGORITHM, NULL);
-    for (uint32_t i = 0; i < n_channels; i++)
-        front_rig_expect_client(client, MESSAGE_STATUS_CHANNEL, NULL);
+    for (uint32_t i = 0; i < n_users; i++)
+        front_rig_expect_client(client, MESSAGE_STATUS_USER, NULL);
     front_rig_expect_client(client, MESSAGE_STATUS_END, &m);
     cr_assert_eq(m.u.status_end.reason, reason);
     front_rig_expect_nothing(client);
@@ -135,15 +178,15 @@ Test(front_report, one_question_serves_those_who_asked_before_it)
     front_rig_status(&rig, c, 3);
     front_rig_expect_nothing(rig.engine);
     front_rig_status_reply(&rig, &ask, 1);
-    expect_answer(a, 1, 0, MESSAGE_OK);
+    expect_answer(a, 1, 1, MESSAGE_OK);
     front_rig_expect_nothing(b);
     front_rig_expect_engine(&rig, MESSAGE_ENGINE_STATUS, &next);
     cr_assert_neq(next.serial, ask.serial);
     front_rig_status_reply(&rig, &ask, 5); // a late echo counts for nothing
     front_rig_expect_nothing(b);
     front_rig_status_reply(&rig, &next, 2);
-    expect_answer(b, 2, 0, MESSAGE_OK);
-    expect_answer(c, 2, 0, MESSAGE_OK);
+    expect_answer(b, 2, 1, MESSAGE_OK);
+    expect_answer(c, 2, 1, MESSAGE_OK);
     front_rig_expect_nothing(rig.engine);
     close(a);
     close(b);
@@ -186,18 +229,19 @@ Test(front_report, silent_engine_is_reported)
     front_rig_turn_until_readable(&rig, client);
     front_rig_expect_client(client, MESSAGE_STATUS_SUMMARY, &m);
     cr_assert_str_eq(m.u.status_summary.text, "the engine does not answer");
+    front_rig_expect_client(client, MESSAGE_STATUS_USER, NULL);
     front_rig_expect_client(client, MESSAGE_STATUS_END, &m);
     cr_assert_eq(m.u.status_end.reason, MESSAGE_REASON_ENGINE);
 
     front_rig_status(&rig, other, 2); // at once, and without another question
-    expect_answer(other, 0, 0, MESSAGE_REASON_ENGINE);
+    expect_answer(other, 0, 1, MESSAGE_REASON_ENGINE);
     front_rig_expect_nothing(rig.engine);
 
     front_rig_status_reply(&rig, &ask, 1); // it has come back
     front_rig_status(&rig, client, 3);
     front_rig_expect_engine(&rig, MESSAGE_ENGINE_STATUS, &ask);
     front_rig_status_reply(&rig, &ask, 1);
-    expect_answer(client, 1, 0, MESSAGE_OK);
+    expect_answer(client, 1, 1, MESSAGE_OK);
     close(client);
     close(other);
 }
@@ -229,15 +273,18 @@ Test(front_report, slow_reader_gets_all)
     uint32_t last = UINT32_MAX; // the newest client comes first
     do {
         front_rig_turn_until_readable(&rig, client);
-        front_rig_expect_client(
-            client, n_rows < CHANNELS ? MESSAGE_STATUS_CHANNEL : MESSAGE_STATUS_END, &m);
+        front_rig_expect_client(client,
+                                n_rows < CHANNELS    ? MESSAGE_STATUS_CHANNEL
+                                : n_rows == CHANNELS ? MESSAGE_STATUS_USER
+                                                     : MESSAGE_STATUS_END,
+                                &m);
         if (m.type == MESSAGE_STATUS_CHANNEL) {
             cr_assert_lt(m.u.status_channel.channel, last);
             last = m.u.status_channel.channel;
         }
         n_rows++;
     } while (m.type != MESSAGE_STATUS_END);
-    cr_assert_eq(n_rows, CHANNELS + 1);
+    cr_assert_eq(n_rows, CHANNELS + 2);
     for (int i = 0; i < CHANNELS; i++)
         close(channels[i]);
     close(client);

@@ -25,7 +25,7 @@ static void session_teardown(void)
 
 TestSuite(front_session, .init = session_setup, .fini = session_teardown);
 
-static uint32_t count(enum account_kind kind)
+static uint64_t count(enum account_kind kind)
 {
     return account_count(rig.front.account, kind);
 }

@@ -24,7 +24,7 @@ static void violation_teardown(void)
 
 TestSuite(front_violation, .init = violation_setup, .fini = violation_teardown);
 
-static uint32_t count(enum account_kind kind)
+static uint64_t count(enum account_kind kind)
 {
     return account_count(rig.front.account, kind);
 }

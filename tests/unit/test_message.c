@@ -121,10 +121,11 @@ Test(message, literal_bytes)
         .serial = 0x0102030405060708,
         .u.hello = {.version_min = 1, .version_max = 2, .n_slots = 4, .n_streams = 0x12345678},
     };
-    static const uint8_t channel_bytes[64] = {
-        42, 0, 0, 0, 64, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, // header
-        2,  0, 0, 0, 3,  0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1,    5, 0, 0, 0, 0, 0, 0, 0,
-        6,  0, 0, 0, 0,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 7, 0, 0, 0, 0, 0, 0, 0,
+    static const uint8_t channel_bytes[80] = {
+        42, 0, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, // header
+        2,  0, 0, 0, 3,  0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1, 5, 0,    0, 0, 0, 0,
+        0,  0, 6, 0, 0,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 7, 0, 0, 0,
+        0,  0, 0, 0, 0,  0, 4, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0,    0, 0,
     };
     const struct message channel = {
         .type = MESSAGE_ENGINE_CHANNEL,
@@ -135,7 +136,9 @@ Test(message, literal_bytes)
                              .bytes = 5,
                              .software_bytes = 6,
                              .fallbacks = 1ull << 63,
-                             .lane_changes = 7},
+                             .lane_changes = 7,
+                             .locked_memory = 0x40000,
+                             .requests = 9},
     };
     uint8_t buf[MESSAGE_LEN_MAX];
 
