@@ -128,6 +128,7 @@ static const char *take_request(struct channel *channel)
     }
     request->sequence = asked.sequence;
     request->n_bytes = asked.n_bytes;
+    request->item.n_bytes = asked.n_bytes;
     request->operation = asked.operation;
     request->rests_on = NULL;
     memcpy(request->iv, asked.iv, sizeof(request->iv));

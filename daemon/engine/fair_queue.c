@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Guarantees: between two items of one uid each other uid that has items gets a turn; items of one
-// uid keep their order. Must not know channels or requests.
+// Guarantees: uids that have items all the time get the same amount of work done, to an item; items
+// of one uid keep their order. Must not know channels or requests.
+//
+// Start-time fair queueing: what a uid has been given moves its place in the line back by that
+// much, and the one with the least is next. One that comes with nothing waiting begins where the
+// queue is now: it has not saved anything up, but goes before all who have had more since. So a uid
+// with one request at a time, which comes back while somebody else's is done, gets each second
+// turn; behind everybody in the line it would get each third.
 #include "fair_queue.h"
 
 #include <assert.h>
@@ -9,11 +15,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+// What an item costs besides its bytes, so that many small ones are no gain.
+#define ITEM_BYTES 4096u
+
 struct fair_user {
     struct fair_user *next;      // in the list of all
-    struct fair_user *next_turn; // in the line of those that have items
+    struct fair_user *next_turn; // in the line of those that have items, the least `given` first
     struct fair_item *first;
     struct fair_item *last;
+    uint64_t given;
     uint32_t uid;
     uint32_t n_refs;
     struct quota_share share;
@@ -23,7 +33,7 @@ struct fair_queue {
     pthread_mutex_t mutex;
     struct fair_user *users;
     struct fair_user *line; // whose turn it is
-    struct fair_user *line_end;
+    uint64_t given;         // what the last one in turn had been given before
     _Atomic uint32_t count;
     struct quota quota;
 };
@@ -106,12 +116,12 @@ void fair_queue_put_user(struct fair_queue *queue, struct fair_user *user)
 
 static void line_up(struct fair_queue *queue, struct fair_user *user)
 {
-    user->next_turn = NULL;
-    if (queue->line)
-        queue->line_end->next_turn = user;
-    else
-        queue->line = user;
-    queue->line_end = user;
+    struct fair_user **link = &queue->line;
+
+    while (*link && (*link)->given <= user->given)
+        link = &(*link)->next_turn;
+    user->next_turn = *link;
+    *link = user;
 }
 
 void fair_queue_push(struct fair_queue *queue, struct fair_user *user, struct fair_item *item)
@@ -122,6 +132,8 @@ void fair_queue_push(struct fair_queue *queue, struct fair_user *user, struct fa
         user->last->next = item;
     } else {
         user->first = item;
+        if (user->given < queue->given)
+            user->given = queue->given;
         line_up(queue, user);
     }
     user->last = item;
@@ -143,6 +155,8 @@ struct fair_item *fair_queue_pop(struct fair_queue *queue, uint32_t *ret_left)
         queue->line = user->next_turn;
         item = user->first;
         user->first = item->next;
+        queue->given = user->given;
+        user->given += (uint64_t)item->n_bytes + ITEM_BYTES;
         if (user->first)
             line_up(queue, user);
         *ret_left = atomic_fetch_sub(&queue->count, 1) - 1;

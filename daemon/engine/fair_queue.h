@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The queue in front of the engine's workers: one turn for each uid, in a circle, whatever the
-// number of its channels; and what each uid has of the engine (quota.h). Items are embedded in
-// their owners, so nothing is allocated for a request. Knows nothing of what an item is.
-// Thread-safe.
+// The queue in front of the engine's workers: uids take turns, whatever the number of their
+// channels, and who has had less work done is next; and what each uid has of the engine (quota.h).
+// Items are embedded in their owners, so nothing is allocated for a request. Knows nothing of what
+// an item is. Thread-safe.
 #ifndef CRYPTOD_DAEMON_FAIR_QUEUE_H
 #define CRYPTOD_DAEMON_FAIR_QUEUE_H
 
@@ -11,10 +11,11 @@
 #include "quota.h"
 
 struct fair_queue;
-struct fair_user; // a uid's place in the circle; counted by those who got it
+struct fair_user; // a uid's place in the line; counted by those who got it
 
 struct fair_item {
     struct fair_item *next; // the queue's
+    uint32_t n_bytes;       // how much work it is; the caller's, before it is pushed
 };
 
 // 0 or a negative errno.

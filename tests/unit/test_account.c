@@ -207,3 +207,52 @@ Test(account, random_walk)
     for (int i = 0; i < CHARGES; i++)
         account_charge_fini(&charges[i]);
 }
+
+Test(account, many_at_once_or_none)
+{
+    const struct account_limit bytes = {.in_all = UINT64_C(5) << 32, .per_uid = UINT64_C(3) << 32};
+    struct account_charge a, b;
+
+    account_set_limit(account, ACCOUNT_SHARED_MEMORY, &bytes);
+    charge_init(&a, 7);
+    charge_init(&b, 8);
+    cr_assert_eq(account_charge_add_many(&a, ACCOUNT_SHARED_MEMORY, UINT64_C(3) << 32), 0);
+    cr_assert_eq(account_charge_add_many(&a, ACCOUNT_SHARED_MEMORY, 1), -EDQUOT);
+    cr_assert_eq(account_charge_add_many(&b, ACCOUNT_SHARED_MEMORY, UINT64_MAX), -EDQUOT);
+    cr_assert_eq(account_charge_add_many(&b, ACCOUNT_SHARED_MEMORY, (UINT64_C(2) << 32) + 1),
+                 -EUSERS);
+    cr_assert_eq(account_charge_add_many(&b, ACCOUNT_SHARED_MEMORY, UINT64_C(2) << 32), 0);
+    cr_assert_eq(account_count(account, ACCOUNT_SHARED_MEMORY), UINT64_C(5) << 32);
+    cr_assert_eq(account_count_refused(account, ACCOUNT_SHARED_MEMORY), 3);
+    cr_assert_eq(account_count_refused(account, ACCOUNT_CHANNELS), 0);
+    account_charge_fini(&a);
+    cr_assert_eq(account_count_uid(account, 8, ACCOUNT_SHARED_MEMORY), UINT64_C(2) << 32);
+    account_charge_fini(&b);
+}
+
+Test(account, lists_users)
+{
+    uint32_t uids[4] = {0};
+    struct account_charge a, b, c;
+
+    cr_assert_eq(account_list_users(account, uids, 4), 0);
+    charge_init(&a, 7);
+    charge_init(&b, 8);
+    charge_init(&c, 8);
+    cr_assert_eq(account_list_users(account, uids, 4), 2);
+    cr_assert_eq(uids[0] + uids[1], 15);
+    cr_assert_eq(account_list_users(account, uids, 1), 1);
+    account_charge_fini(&b);
+    account_charge_fini(&a);
+    cr_assert_eq(account_list_users(account, uids, 4), 1);
+    cr_assert_eq(uids[0], 8);
+    account_charge_fini(&c);
+}
+
+Test(account, names_the_key_of_a_limit)
+{
+    cr_assert_str_eq(account_limit_name(ACCOUNT_CHANNELS, -EUSERS), "channels_max");
+    cr_assert_str_eq(account_limit_name(ACCOUNT_CHANNELS, -EDQUOT), "channels_per_uid");
+    cr_assert_str_eq(account_limit_name(ACCOUNT_STREAMS, -EDQUOT), "streams_per_uid");
+    cr_assert_str_eq(account_limit_name(ACCOUNT_SHARED_MEMORY, -EUSERS), "shared_memory_max");
+}

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 TestSuite(fair_queue, .timeout = 60);
@@ -105,12 +106,95 @@ Test(fair_queue, lets_a_newcomer_in_at_the_next_turn)
     for (int i = 0; i < 10; i++)
         cr_expect_eq(pop(queue)->uid, 1);
     push_many(queue, late, of_late, 1, 2);
-    cr_expect_eq(pop(queue)->uid, 1);
     cr_expect_eq(pop(queue)->uid, 2);
+    cr_expect_eq(pop(queue)->uid, 1);
     while (pop(queue))
         continue;
     fair_queue_put_user(queue, busy);
     fair_queue_put_user(queue, late);
+    fair_queue_free(queue);
+}
+
+// One item at a time, which comes back while somebody else's is done: each second turn.
+Test(fair_queue, gives_each_second_turn_to_one_who_comes_back)
+{
+    struct fair_queue *queue = NULL;
+    struct fair_user *busy = NULL, *single = NULL;
+    struct thing of_busy[100], of_single[1];
+    unsigned n_single = 0;
+
+    cr_assert_eq(fair_queue_new(&queue), 0);
+    cr_assert_eq(fair_queue_get_user(queue, 1, &busy), 0);
+    cr_assert_eq(fair_queue_get_user(queue, 2, &single), 0);
+    push_many(queue, busy, of_busy, 100, 1);
+    for (int i = 0; i < 50; i++) {
+        // What is popped now runs while the single item, if it is not in the queue, comes back.
+        bool is_single = pop(queue)->uid == 2;
+        n_single += is_single;
+        if (!is_single)
+            push_many(queue, single, of_single, 1, 2);
+    }
+    cr_expect_eq(n_single, 25);
+    while (pop(queue))
+        continue;
+    fair_queue_put_user(queue, busy);
+    fair_queue_put_user(queue, single);
+    fair_queue_free(queue);
+}
+
+// Work and not items: 60 KiB and what each costs besides, against a quarter of it.
+Test(fair_queue, weighs_items_by_their_bytes)
+{
+    struct fair_queue *queue = NULL;
+    struct fair_user *large = NULL, *small = NULL;
+    struct thing of_large[40], of_small[100];
+    unsigned n_large = 0, n_small = 0;
+
+    cr_assert_eq(fair_queue_new(&queue), 0);
+    cr_assert_eq(fair_queue_get_user(queue, 1, &large), 0);
+    cr_assert_eq(fair_queue_get_user(queue, 2, &small), 0);
+    for (uint32_t i = 0; i < 40; i++) {
+        of_large[i] = (struct thing){.item.n_bytes = 60 << 10, .uid = 1};
+        fair_queue_push(queue, large, &of_large[i].item);
+    }
+    for (uint32_t i = 0; i < 100; i++) {
+        of_small[i] = (struct thing){.item.n_bytes = 12 << 10, .uid = 2};
+        fair_queue_push(queue, small, &of_small[i].item);
+    }
+    while (n_small < 100)
+        *(pop(queue)->uid == 1 ? &n_large : &n_small) += 1;
+    cr_expect_geq(n_large, 24);
+    cr_expect_leq(n_large, 26);
+    while (pop(queue))
+        continue;
+    fair_queue_put_user(queue, large);
+    fair_queue_put_user(queue, small);
+    fair_queue_free(queue);
+}
+
+// Who was away for long has not saved up turns.
+Test(fair_queue, idleness_is_not_saved)
+{
+    struct fair_queue *queue = NULL;
+    struct fair_user *busy = NULL, *idle = NULL;
+    struct thing of_busy[200], of_idle[50];
+    unsigned n_idle = 0;
+
+    cr_assert_eq(fair_queue_new(&queue), 0);
+    cr_assert_eq(fair_queue_get_user(queue, 1, &busy), 0);
+    cr_assert_eq(fair_queue_get_user(queue, 2, &idle), 0);
+    push_many(queue, busy, of_busy, 200, 1);
+    for (int i = 0; i < 100; i++)
+        cr_expect_eq(pop(queue)->uid, 1);
+    push_many(queue, idle, of_idle, 50, 2);
+    for (int i = 0; i < 40; i++)
+        n_idle += pop(queue)->uid == 2;
+    cr_expect_geq(n_idle, 20);
+    cr_expect_leq(n_idle, 21);
+    while (pop(queue))
+        continue;
+    fair_queue_put_user(queue, busy);
+    fair_queue_put_user(queue, idle);
     fair_queue_free(queue);
 }
 
