@@ -129,12 +129,15 @@ static int received_decode(const struct msghdr *msg, const uint8_t *buf, size_t 
 {
     int r;
 
-    if ((msg->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || received->foreign)
+    if ((msg->msg_flags & MSG_TRUNC) || received->foreign)
         return -EBADMSG;
     r = message_decode(buf, n, direction, ret);
     if (r < 0)
         return r;
-    return received->n_fds == message_info((uint32_t)ret->type)->n_fds ? 0 : -EBADMSG;
+    uint32_t n_fds = message_info((uint32_t)ret->type)->n_fds;
+    if ((msg->msg_flags & MSG_CTRUNC) && n_fds > 0 && received->n_fds < n_fds)
+        return PACKET_FDS_LOST;
+    return received->n_fds == n_fds && !(msg->msg_flags & MSG_CTRUNC) ? 0 : -EBADMSG;
 }
 
 int packet_recv(int fd, enum message_direction direction, struct message *ret,
@@ -164,14 +167,14 @@ int packet_recv(int fd, enum message_direction direction, struct message *ret,
         r = empty_result(fd, &msg, &received);
     else
         r = received_decode(&msg, buf, (size_t)n, direction, &received, &m);
-    if (r < 0) {
+    if (r != 0)
         received_close(&received);
+    if (r < 0)
         return r;
-    }
     for (size_t i = 0; i < MESSAGE_FDS_MAX; i++)
         ret_fds[i] = i < received.n_fds ? received.fds[i] : -1;
     *ret = m;
-    return 0;
+    return r;
 }
 
 int packet_read(int fd, enum message_direction direction, struct message *ret)

@@ -17,8 +17,14 @@ int packet_send(int fd, const struct message *m, const int *fds, size_t n_fds);
 // SOCK_SEQPACKET socket raises no SIGPIPE (net/unix/af_unix.c: only the stream type does).
 int packet_write(int fd, const struct message *m);
 
+// What packet_recv() says of a message whose descriptors, or some of them, the kernel could not
+// give this process, for its descriptor limit or a security module's policy. Its sender has done
+// nothing wrong. Only of messages that have descriptors.
+#define PACKET_FDS_LOST 1
+
 // Receives one message. ret_fds[MESSAGE_FDS_MAX] gets its descriptors (-1 where there is none),
-// which are the caller's from then on. 0; -EAGAIN; -ENODATA at end of file; -EBADMSG for a
+// which are the caller's from then on. 0; PACKET_FDS_LOST: the message is right, and all of its
+// descriptors are -1; -EAGAIN; -ENODATA at end of file; -EBADMSG for a
 // violation (truncated, wrong length, wrong descriptor count, control data cut off, an empty packet
 // on a socket that is still open); or another negative errno. System calls: recvmsg, and close for
 // descriptors that are refused.

@@ -62,10 +62,13 @@ static enum message_reason reason_of_channel_error(int r)
     }
 }
 
-static int check_limits(struct control *control, const struct message_channel_add *add)
+static int check_limits(struct control *control, const struct message_channel_add *add,
+                        const int fds[2])
 {
     const struct message_role_config *config = &control->config;
 
+    if (fds[0] < 0 || fds[1] < 0)
+        return -EMFILE; // PACKET_FDS_LOST
     if (*find_link(control, add->channel))
         return -EEXIST;
     if (control->n_channels >= config->channels_max ||
@@ -85,7 +88,7 @@ static void expect_tending(struct control *control)
 static int make_channel(struct control *control, const struct message_channel_add *add, int fds[2])
 {
     struct control_channel *entry;
-    int r = check_limits(control, add);
+    int r = check_limits(control, add, fds);
 
     if (r < 0)
         return r;

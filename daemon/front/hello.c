@@ -98,6 +98,8 @@ static uint32_t hello_check(struct client *client, const struct message_hello *h
         return MESSAGE_REASON_ACCESS;
     if (front->config.mode != MESSAGE_OK || !relay_is_up(&front->relay))
         return MESSAGE_REASON_SOFTWARE;
+    if (fds[0] < 0 || fds[1] < 0)
+        return MESSAGE_REASON_INTERNAL; // PACKET_FDS_LOST
     if (client_charge(client, ACCOUNT_CHANNELS, 1) < 0)
         return MESSAGE_REASON_LIMIT;
     if (shm_size(hello->n_slots) == 0 || hello->n_streams == 0 ||

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Whoever is over a limit is told so, whatever it asks, and nobody else notices.
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -194,4 +196,32 @@ Test(front_refusal, new_limits_hold_at_once)
     cr_expect_eq(rig.front.rate.per_uid, 77);
     cr_expect_eq(account_count(rig.front.account, ACCOUNT_STREAMS), 1);
     close(a);
+}
+
+// Case 40: what was passed could not be had, for the descriptor limit here: no fault of the client.
+Test(front_refusal, descriptors_that_vanished)
+{
+    const struct message hello = {
+        .type = MESSAGE_HELLO,
+        .serial = 5,
+        .u.hello = {.version_min = 1, .version_max = 1, .n_slots = 2, .n_streams = 4},
+    };
+    int client = front_rig_connect(&rig), top = 0;
+    struct rlimit limit, small;
+
+    while (top < 200 && (fcntl(top, F_GETFD) >= 0 || fcntl(client, F_DUPFD_CLOEXEC, top) == top))
+        top++; // no gaps below
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (unsigned room = 0; room < 2; room++) {
+        int other = front_rig_connect(&rig);
+        cr_assert_eq(packet_send(other, &hello, (const int[]){client, client}, 2), 0);
+        small = (struct rlimit){(rlim_t)top + 2 + room, limit.rlim_max}; // two of the connection
+        cr_assert_eq(setrlimit(RLIMIT_NOFILE, &small), 0);
+        front_rig_turn(&rig);
+        cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        cr_expect_eq(expect_hello_refused(other, 5), MESSAGE_REASON_INTERNAL);
+    }
+    cr_expect_eq(rig.front.violations_total, 0);
+    cr_expect_eq(rig.front.refused_total, 2);
+    front_rig_expect_nothing(rig.engine);
 }
