@@ -10,21 +10,6 @@
 sessions=10
 samples=${CRYPTOD_BENCH_PAIRS:-5}
 
-start_sessions() {
-    local n _
-    mkfifo "$work/end" "$work/ready"
-    exec 7<>"$work/end" 6<>"$work/ready"
-    for ((n = 0; n < sessions; n++)); do
-        "$build/bench-idle" <&7 >&6 &
-        started+=("$!")
-    done
-    for ((n = 0; n < sessions; n++)); do
-        read -r -t 20 _ <&6 || die "memory: a session did not come about"
-    done
-    n=$("$build/cryptoctl" status --json | jq .channels)
-    [ "$n" -eq "$sessions" ] || die "memory: the daemon has $n sessions, not $sessions"
-}
-
 # sum_of FIELD... : kB of these fields of all the daemon's processes
 sum_of() {
     local pid pattern
@@ -37,7 +22,9 @@ bench_begin
 bench_build all "$build/bench-idle"
 start_daemon '' # the shipped defaults
 wait_for_choice
-start_sessions
+start_sessions memory "$sessions"
+n=$("$build/cryptoctl" status --json | jq .channels)
+[ "$n" -eq "$sessions" ] || die "memory: the daemon has $n sessions, not $sessions"
 daemon_pids | while read -r pid; do
     awk -v name="$(<"/proc/$pid/comm")" '/^Pss:/ { printf "%s: %.2f MiB\n", name, $2 / 1024 }' "/proc/$pid/smaps_rollup"
 done

@@ -3,6 +3,7 @@
 # shellcheck disable=SC2154 # work and build are common.sh's
 
 daemon=
+daemon_runner=() # a command that starts it, with its arguments
 export CRYPTOD_SOCKET=
 
 # start_daemon LINE...: cryptod with the shipped defaults, but for these lines of cryptod.conf(5), sections included;
@@ -17,7 +18,7 @@ front_user = $(role_user cryptod-front 61990)
 engine_user = $(role_user cryptod-engine 61991)
 END
     printf '%s\n' "$@" >>"$work/cryptod.conf"
-    "$build/cryptod" --config "$work/cryptod.conf" >>"$work/cryptod.log" 2>&1 &
+    "${daemon_runner[@]}" "$build/cryptod" --config "$work/cryptod.conf" >>"$work/cryptod.log" 2>&1 &
     daemon=$!
     started+=("$daemon")
     local _
@@ -64,4 +65,18 @@ offered_lanes() {
 # daemon_bytes: what the daemon has served so far, all algorithms
 daemon_bytes() {
     "$build/cryptoctl" status --json | jq '[.algorithms[].bytes] | add // 0'
+}
+
+# start_sessions NAME N: for the figure NAME, sessions that have a channel and do nothing, until the script ends
+start_sessions() {
+    local n _
+    mkfifo "$work/end" "$work/ready"
+    exec 7<>"$work/end" 6<>"$work/ready"
+    for ((n = 0; n < $2; n++)); do
+        "$build/bench-idle" <&7 >&6 &
+        started+=("$!")
+    done
+    for ((n = 0; n < $2; n++)); do
+        read -r -t 20 _ <&6 || die "$1: a session did not come about"
+    done
 }

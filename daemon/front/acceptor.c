@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "front.h"
@@ -13,13 +14,20 @@
 
 #define ACCEPTS_PER_EVENT                                                                          \
     16 // so that a flood of connects does not starve the clients that are here
-#define REST_MS 100L
+#define REST_MS     100L
+#define SAY_AGAIN_S 10 // it may last
 
 static void acceptor_rest(struct acceptor *acceptor, int error)
 {
     const struct timeval rest = {.tv_usec = REST_MS * 1000};
-    complaint_write(&acceptor->front->complaint, LOG_LEVEL_WARNING, "accepting pauses: %s",
-                    strerror(error));
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (acceptor->said_s == 0 || now.tv_sec - acceptor->said_s >= SAY_AGAIN_S) {
+        acceptor->said_s = now.tv_sec;
+        complaint_write(&acceptor->front->complaint, LOG_LEVEL_WARNING, "accepting pauses: %s",
+                        strerror(error));
+    }
     event_del(&acceptor->event);
     event_add(&acceptor->resume_timer, &rest);
 }

@@ -5,6 +5,7 @@
 #define CRYPTOD_FRONT_ACCEPTOR_H
 
 #include <event2/event_struct.h>
+#include <stdint.h>
 
 struct front;
 
@@ -13,6 +14,7 @@ struct acceptor {
     int fd; // owned; -1: none
     struct event event;
     struct event resume_timer; // pending while the acceptor rests
+    int64_t said_s;            // CLOCK_MONOTONIC when the log was told of a rest; 0: not yet
 };
 
 // Takes fd, on failure too. Does not accept yet. 0 or a negative errno.
