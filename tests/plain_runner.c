@@ -262,7 +262,7 @@ static int run_plain(int argc, char **argv)
         if (!*t)
             continue;
         snprintf(name, sizeof(name), "%s/%s", (*t)->category, (*t)->name);
-        if (fnmatch(filter, name, 0) == 0)
+        if (fnmatch(filter, name, FNM_EXTMATCH) == 0)
             run_test(*t, &tally);
     }
     printf("[====] Synthesis: Tested: %u | Passing: %u | Failing: %u | Skipped: %u\n",
