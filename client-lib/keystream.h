@@ -12,8 +12,8 @@
 // Does the beginning of n_bytes > 0, as far as there is keystream, and asks for more of it. The
 // ring is ready and the stream's key with the daemon.
 // *ret_n: bytes done. 0, and *ret_n_software: how many of the rest are for software before the lane
-// has something again; -EIO: the engine failed; -ETIMEDOUT: a deadline passed; -EPIPE: the channel
-// is lost.
+// has something again; -EIO: the engine failed; -EUSERS: it has no room for the key; -ETIMEDOUT: a
+// deadline passed; -EPIPE: the channel is lost.
 int keystream_crypt(struct session *session, struct cryptod_stream *stream, uint8_t *out,
                     const uint8_t *in, size_t n_bytes, size_t *ret_n, size_t *ret_n_software);
 

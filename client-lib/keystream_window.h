@@ -82,8 +82,8 @@ struct keystream_place keystream_next(const struct session *session, uint32_t in
 // The first place after the window, which is not empty.
 struct keystream_place keystream_end(const struct session *session, uint32_t index);
 
-// Waits for the first piece, which there is. 0; -EIO: the engine failed; -ESTALE: it has taken the
-// slot back; or as ring_wait().
+// Waits for the first piece, which there is. 0; -EIO: the engine failed; -EUSERS: it has no room
+// for the key; -ESTALE: it has taken the slot back; or as ring_wait().
 int keystream_await(struct session *session, uint32_t index);
 
 // Uses the first piece, which was waited for, up to its end. Bytes done; the channel may not be

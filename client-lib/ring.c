@@ -22,7 +22,7 @@ bool ring_is_done(const struct session *session, uint32_t slot)
 
 int32_t ring_result(const struct session *session, uint32_t slot)
 {
-    return __atomic_load_n(&shm_done(&session->map, slot)->result, __ATOMIC_RELAXED);
+    return atomic_load_explicit(&shm_done(&session->map, slot)->result, memory_order_relaxed);
 }
 
 bool ring_is_ready(struct session *session)

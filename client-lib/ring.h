@@ -31,9 +31,9 @@ int32_t ring_result(const struct session *session, uint32_t slot);
 int ring_wait(const struct session *session, uint32_t slot, uint32_t n_spins);
 
 // After any trouble: counts it; nothing is published until the requests of these slots
-// (RING_SLOT_BIT) are done. error -EIO: the engine's word, the channel is well; -ETIMEDOUT: a
-// deadline passed, after several the channel is given up; else it is lost. Returns -EIO, -ETIMEDOUT
-// or -EPIPE.
+// (RING_SLOT_BIT) are done. error -EIO: the engine's word, the channel is well; -EUSERS: the same,
+// it has no room for the key, which is not counted; -ETIMEDOUT: a deadline passed, after several
+// the channel is given up; else it is lost. Returns -EIO, -EUSERS, -ETIMEDOUT or -EPIPE.
 int ring_give_up(struct session *session, uint64_t slots, int error);
 
 #endif

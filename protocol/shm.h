@@ -98,7 +98,7 @@ struct shm_request {    // 64 bytes
 
 struct shm_done {              // 64 bytes
     _Atomic uint32_t sequence; // engine: the request's sequence + 1, stored last (release)
-    int32_t result;            // 0, or a negative errno: the client does that piece itself
+    _Atomic int32_t result;    // 0, or a negative errno: the client does that piece itself
                                // SHM_RESULT_LOST: and never uses the slot again
     _Atomic uint32_t claim;    // SHM_CLAIM_*, of a filled keystream slot
     uint8_t reserved[52];

@@ -276,6 +276,10 @@ int fixture_wait_end(struct fixture *f)
             fixture_fail(f, "a role outlived the monitor");
         fixture_sleep_step();
     }
+#ifdef __SANITIZE_THREAD__
+    if (fixture_log_contains(f, "WARNING: ThreadSanitizer"))
+        fixture_fail(f, "a data race in the daemon");
+#endif
     return status;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Runs the same Criterion tests where Criterion's own runner cannot: it puts an arena above 2^45,
-// and the processes of 64-bit user-mode Linux end at 2^39. There each test runs in a plain fork,
-// one after the other. Anywhere else everything is handed on to Criterion. Guarantees: a test that
+// and the processes of 64-bit user-mode Linux end at 2^39; nor does it run under ThreadSanitizer,
+// whose own memory it maps over. There each test runs in a plain fork, one after the other.
+// Anywhere else everything is handed on to Criterion. Guarantees: a test that
 // crashes, fails, or takes longer than its timeout is a failure; set-up and clean-up run as in
 // Criterion. Must not know what is tested.
 #include <criterion/criterion.h>
@@ -261,12 +262,22 @@ static int run_plain(int argc, char **argv)
         if (!*t)
             continue;
         snprintf(name, sizeof(name), "%s/%s", (*t)->category, (*t)->name);
-        if (fnmatch(filter, name, 0) == 0)
+        if (fnmatch(filter, name, FNM_EXTMATCH) == 0)
             run_test(*t, &tally);
     }
     printf("[====] Synthesis: Tested: %u | Passing: %u | Failing: %u | Skipped: %u\n",
            tally.n_passed + tally.n_failed, tally.n_passed, tally.n_failed, tally.n_skipped);
     return tally.n_failed > 0;
+}
+
+static bool criterion_can_run(void)
+{
+#ifdef __SANITIZE_THREAD__
+    return false;
+#else
+    // The stack is near the end of what a process has.
+    return (uint64_t)(uintptr_t)__builtin_frame_address(0) >= ARENA_START || sizeof(void *) != 8;
+#endif
 }
 
 // Visible, because Criterion starts its workers by patching the main that it finds.
@@ -275,8 +286,7 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
     struct criterion_test_set *tests;
     int result = 0;
 
-    // The stack is near the end of what a process has.
-    if ((uint64_t)(uintptr_t)__builtin_frame_address(0) < ARENA_START && sizeof(void *) == 8)
+    if (!criterion_can_run())
         return run_plain(argc, argv);
     tests = criterion_initialize();
     if (criterion_handle_args(argc, argv, true))

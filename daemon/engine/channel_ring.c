@@ -205,7 +205,7 @@ static void complete(const struct channel *channel, uint32_t slot, uint32_t sequ
     struct shm_done *done = shm_done(&channel->map, slot);
     const uint8_t byte = 1;
 
-    done->result = result;
+    atomic_store_explicit(&done->result, result, memory_order_relaxed);
     atomic_store_explicit(&done->sequence, sequence + 1, memory_order_release);
     // A full bell rings already, and a client that is gone needs none.
     if (shm_must_ring_slot(&shm_header(&channel->map)->client_waits, slot))

@@ -192,6 +192,23 @@ static bool is_chosen(struct key *key, struct verifier *verifier)
                             !atomic_load_explicit(&key->was_compared, memory_order_relaxed));
 }
 
+// A key that is set needs more for its first request (an operation socket). Data may be half done
+// by then, so there is no second try; but the next one shall find room. EBUSY is a driver's error
+// here.
+static int judge_lack(struct key *key, int r)
+{
+    const struct key_source *source = &key->source;
+    struct backend_key *idle;
+
+    if (!source->room || !backend_is_lack(r) || r == -EBUSY)
+        return r;
+    atomic_fetch_add_explicit(&source->count->n_lacks, 1, memory_order_relaxed);
+    idle = key_room_take_idle(source->room);
+    if (idle)
+        source->ops->close(idle);
+    return -EUSERS;
+}
+
 // *ret_compared: the result is OpenSSL's.
 static int run_trusted(struct key *key, struct verifier *verifier,
                        const struct verify_request *request, bool *ret_compared)
@@ -205,7 +222,7 @@ static int run_trusted(struct key *key, struct verifier *verifier,
     r = *ret_compared ? run_compared(key, &tested, verifier, request)
                       : run_alone(key, &tested, request);
     leave(key);
-    return r;
+    return judge_lack(key, r);
 }
 
 static int run(struct key *key, struct verifier *verifier, const struct verify_request *request,

@@ -172,8 +172,10 @@ static bool child_check_trial(struct child *child)
 {
     char why[CHILD_WHY_MAX];
 
-    if (child->ready || child->trial.driver[0] == '\0' ||
-        ++child->trial_ticks <= child->trial_limit || child_is_stopped(child))
+    if (child->ready || child->trial.driver[0] == '\0')
+        return false;
+    child->trial_ticks = child_is_stopped(child) ? 0 : child->trial_ticks + 1;
+    if (child->trial_ticks <= child->trial_limit)
         return false;
     child->trial.kind = MESSAGE_QUARANTINE_HANGS;
     child_quarantine(child, &child->trial);

@@ -166,6 +166,13 @@ Test(engine_life, lives_with_a_worker_that_hangs)
         n_served += atomic_load(&shm_done(&others[i].map, 0)->sequence) == 1;
     cr_expect_geq(n_served, 2);
     expect_pong(1);
+    // Then another thread has the channels of the one that hangs, and answers all that wait.
+    for (uint32_t i = 0; i < 4; i++) {
+        const int r = engine_client_wait(&others[i], 0);
+
+        cr_expect(r == 0 || r == -EKEYREVOKED, "the driver is not used any more: %d", r);
+    }
+    cr_expect_eq(engine_client_wait(&hangs, 0), SHM_RESULT_LOST);
     engine_rig_stop(&rig);
 }
 

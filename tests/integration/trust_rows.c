@@ -25,6 +25,9 @@ struct trust_row trust_row_get(const char *algorithm, const char *backend)
         any = true;
         found = (struct trust_row){.state = row->state,
                                    .operations = row->operations,
+                                   .errors = row->errors,
+                                   .keys = row->keys,
+                                   .key_lacks = row->key_lacks,
                                    .verified = row->verified,
                                    .mismatches = row->mismatches};
         snprintf(found.driver, sizeof(found.driver), "%s", row->driver);

@@ -8,7 +8,8 @@
 
 struct trust_row {
     enum cryptod_state state;
-    uint64_t operations, verified, mismatches;
+    uint64_t operations, errors, verified, mismatches, key_lacks;
+    uint32_t keys;
     char driver[64], text[128];
 };
 

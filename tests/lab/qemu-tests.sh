@@ -55,6 +55,7 @@ start_daemon() {
     cat >"$work/cryptod.conf" <<CONF
 [daemon]
 socket = $CRYPTOD_SOCKET
+state_directory = $work/state
 front_user = 61990
 engine_user = 61991
 [lanes]
@@ -62,11 +63,16 @@ offload = always
 request_min = 2K
 deadline_ms = 3000
 [engine]
-backends = afalg
+backends = afalg cpu
 CONF
-    "$build/cryptod" --config "$work/cryptod.conf" >"$work/cryptod.log" 2>&1 &
-    daemon=$!
+    mkdir -p "$work/state"
+    launch_daemon
     wait_for_offer
+}
+
+launch_daemon() {
+    "$build/cryptod" --config "$work/cryptod.conf" >>"$work/cryptod.log" 2>&1 &
+    daemon=$!
 }
 
 # The kernel's rows of the status, by algorithm. One process a look: processes are slow to start here.
@@ -80,11 +86,11 @@ read_status() {
     done <<<"$rows"
 }
 
-# The daemon answers, and AES-128-CBC is served.
+# wait_for_offer [STATE]: the daemon answers, and AES-128-CBC is served, or whatever else it shall be.
 wait_for_offer() {
     local tries
     for ((tries = 0; tries < 300; tries++)); do
-        if read_status && [ "${state[aes-128-cbc]:-}" = offered ]; then return 0; fi
+        if read_status && [ "${state[aes-128-cbc]:-}" = "${1:-offered}" ]; then return 0; fi
         kill -0 "$daemon" 2>/dev/null || break
         sleep 0.1
     done
@@ -205,6 +211,38 @@ survives_a_hang() {
     end_session && crypt 128 "$work/small" "$work/out" && cmp "$work/out" "$work/small-128"
 }
 
+# What OpenSSL in the daemon has done of AES-128-CBC.
+bytes_by_cpu() {
+    "$build/cryptoctl" status --json | jq -r '.algorithms[] | select(.backend == "cpu" and .algorithm == "aes-128-cbc") | .bytes'
+}
+
+served_by_cpu() {
+    local before
+    before=$(bytes_by_cpu)
+    crypt 128 "$work/small" "$work/out" && cmp "$work/out" "$work/small-128" || return 1
+    [ "$(bytes_by_cpu)" -gt "$before" ] || return 2
+}
+
+engine_pid() {
+    pgrep -P "$daemon" -x cryptod-engine
+}
+
+# A few deadlines later the same engine process does without the driver.
+lives_on_without_the_driver() {
+    local engine
+    engine=$(engine_pid)
+    wait_for_offer quarantined && until_served served_by_cpu && [ "$(engine_pid)" = "$engine" ]
+}
+
+# The process of the old one is still there, and cannot be ended. The new one knows better than to try the driver.
+starts_beside_a_hung_engine() {
+    local left
+    left=$(pgrep -u 61991 | wc -l)
+    [ "$left" -eq 1 ] || echo "# $left engine processes are left"
+    launch_daemon
+    wait_for_offer quarantined && until_served served_by_cpu
+}
+
 stops_with_a_hung_engine() {
     kill "$daemon"
     timeout 60 tail -f /dev/null --pid="$daemon" || return 1
@@ -239,6 +277,9 @@ check encrypts_after_the_kill until_served transfer 128 -e small
 check is_still_behind_cbc is_behind_cbc
 # Last, because nothing can use the engine after it.
 check survives_a_hang_in_mid_transfer survives_a_hang
+check lives_on_without_the_driver lives_on_without_the_driver
 check stops_with_a_hung_engine stops_with_a_hung_engine
+check starts_beside_a_hung_engine starts_beside_a_hung_engine
+check stops_again stops_with_a_hung_engine
 [ "$failed" -eq 0 ] || sed 's/^/# /' "$work/cryptod.log"
 exit "$failed"

@@ -36,6 +36,13 @@ static void on_distrust(void *user)
     atomic_fetch_add(&pool->n_distrusts, 1);
 }
 
+static void on_busy(void *user)
+{
+    struct ring_pool *pool = user;
+
+    atomic_fetch_add(&pool->n_busy, 1);
+}
+
 static void make_pool(struct ring_pool *pool, uint32_t n_workers, uint32_t spin_us,
                       const char *fault, uint32_t verify)
 {
@@ -45,7 +52,8 @@ static void make_pool(struct ring_pool *pool, uint32_t n_workers, uint32_t spin_
                                             .on_fault = on_fault,
                                             .user = pool,
                                             .verify = verify,
-                                            .on_distrust = on_distrust};
+                                            .on_distrust = on_distrust,
+                                            .on_busy = on_busy};
 
     *pool = (struct ring_pool){.ops = fault ? &backend_fault_ops : &backend_cpu_ops};
     cr_assert_eq(evthread_use_pthreads(), 0);

@@ -16,6 +16,7 @@ struct ring_pool {
     struct verify_trust trust;
     _Atomic uint32_t n_distrusts;
     _Atomic uint32_t n_faults;
+    _Atomic uint32_t n_busy; // how often a worker asked to be looked after
 };
 
 struct ring_client {

@@ -245,6 +245,12 @@ Test(fault_spec, reads_what_is_documented)
     cr_expect_eq(spec.delay_ms, 60000);
     cr_expect(spec.open_error);
     cr_expect_eq(spec.algorithm->id, ALGORITHM_DES_EDE3_CBC);
+    cr_expect_eq(spec.n_keys, FAULT_NEVER);
+    cr_assert_eq(fault_spec_parse("keys=128,hang_ms=700,jitter_us=1000000,open_hangs", &spec), 0);
+    cr_expect_eq(spec.n_keys, 128);
+    cr_expect_eq(spec.hang_ms, 700);
+    cr_expect_eq(spec.jitter_us, 1000000);
+    cr_expect(spec.open_hangs);
 }
 
 Test(fault_spec, refuses_the_rest)
@@ -259,6 +265,11 @@ Test(fault_spec, refuses_the_rest)
         "wrong_every=0",
         "delay_ms=60001",
         "open_error=1",
+        "open_hangs=1",
+        "hang_ms=0",
+        "hang_ms=60001",
+        "jitter_us=1000001",
+        "keys",
         "algorithm=",
         "algorithm",
         "algorithm=aes",

@@ -53,6 +53,18 @@ Test(quarantine, stays_whole_when_it_is_full)
     cr_expect_eq(strlen(list), sizeof(list) - 1);
 }
 
+Test(quarantine, names_what_hangs)
+{
+    char hung[128];
+
+    quarantine_get_hung("", hung, sizeof(hung));
+    cr_expect_str_eq(hung, "");
+    quarantine_get_hung("a aes-128-cbc b hangs hangs aes-128-ctr c hangs", hung, sizeof(hung));
+    cr_expect_str_eq(hung, "b c");
+    quarantine_get_hung("b hangs cc hangs d hangs", hung, 6);
+    cr_expect_str_eq(hung, "b cc", "what does not fit is left out");
+}
+
 Test(deny_list, has_whole_names)
 {
     const char *list = "cbc-aes-x ctr(aes) -";
