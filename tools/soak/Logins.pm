@@ -1,7 +1,8 @@
 # The logins of the campaign: each is one ssh with one transfer, chosen at random, and its result is judged here.
 #
 # A stall is a time without a byte in which the transfer's processes were not just waiting for a CPU: on a machine that has
-# other things to do they wait for that, whoever encrypts (/proc/PID/schedstat says how long).
+# other things to do they wait for that, whoever encrypts (/proc/PID/schedstat says how long). Where the campaign itself,
+# which wakes fifty times a second, did not come to its turn, nobody did.
 package Logins;
 use strict;
 use warnings;
@@ -12,6 +13,7 @@ use constant {
     LOGIN_S  => 4,   # longest time from the start of ssh to the first byte
     PARTS    => 24,
     SAMPLE_S => 0.2,
+    LATE_S   => 0.5,
 };
 
 my ($work, $logs) = @ENV{qw(SOAK_WORK SOAK_LOGS)};
@@ -25,7 +27,7 @@ sub new {
     my ($class) = @_;
     my $self = bless {
         started => 0, running => {}, failed => 0, corrupt => 0, stalls => 0, bytes => 0,
-        slowest_login => 0, longest_gap => 0, starved => 0, sample_at => 0, parts => [],
+        slowest_login => 0, longest_gap => 0, starved => 0, sample_at => 0, turn_at => 0, late => [], parts => [],
     }, $class;
     my $size = -s "$work/data";
     for (1 .. PARTS) {
@@ -89,6 +91,8 @@ sub judge_wait {
         my ($after) = grep { $_->[0] >= $since + $seconds } @$samples;
         $after ||= $samples->[-1];
         $starved = $after->[1] - ($before ? $before->[1] : 0) if $after;
+        my $late = $self->lateness($since, $since + $seconds);
+        $starved = $late if $late > $starved;
         $self->{starved}++ if $seconds - $starved <= $most;
     }
     $$longest = $seconds - $starved if $seconds - $starved > $$longest;
@@ -98,10 +102,24 @@ sub judge_wait {
 
 # ---------------------------------------------------------------- waiting for a CPU
 
-# Notes how long each login's processes have waited for a CPU so far.
+# How much of this time the campaign itself was late.
+sub lateness {
+    my ($self, $from, $to) = @_;
+    my $sum = 0;
+    for my $late (@{$self->{late}}) {
+        my ($begin, $end) = ($late->[0] > $from ? $late->[0] : $from, $late->[1] < $to ? $late->[1] : $to);
+        $sum += $end - $begin if $end > $begin;
+    }
+    return $sum;
+}
+
+# At each turn of the campaign, before it does anything else: notes how long each login's processes have waited for a CPU
+# so far.
 sub sample {
     my ($self, $sshd) = @_;
     my $now = Host::now();
+    push @{$self->{late}}, [$self->{turn_at}, $now] if $self->{turn_at} && $now - $self->{turn_at} > LATE_S;
+    $self->{turn_at} = $now;
     return if $now < $self->{sample_at};
     $self->{sample_at} = $now + SAMPLE_S;
     my $processes = Host::processes();

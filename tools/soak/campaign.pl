@@ -71,6 +71,7 @@ sub look_for_kills {
 # One turn of everything that goes on by itself.
 sub turn {
     my ($self) = @_;
+    $self->{logins}->sample($self->{sshd});
     while ((my $pid = waitpid(-1, POSIX::WNOHANG())) > 0) {
         my $status = $?;
         $self->note_kill("process $pid of sshd ended by SIGSYS") if ($status & 127) == POSIX::SIGSYS();
@@ -78,7 +79,6 @@ sub turn {
         next if $self->{logins}->has_ended($pid, $status, sub { $self->complain(@_) });
         die "soak: sshd's listener ended with status $status\n" if $pid == $self->{sshd};
     }
-    $self->{logins}->sample($self->{sshd});
     my $now = Host::now();
     my @due = grep { $_->[0] <= $now } @{$self->{later}};
     $self->{later} = [grep { $_->[0] > $now } @{$self->{later}}];
