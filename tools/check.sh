@@ -121,5 +121,12 @@ run "crypto engine (lab)" 700 tests/lab/qemu-run.sh -t 500 -e CRYPTOD_BUILD="$CR
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 native asan
 
+echo "building (fuzz)"
+make -s -j"$(nproc)" fuzz-build >"$results/log" 2>&1 || {
+    grep -v '^  CC  ' "$results/log"
+    die "check: the build (fuzz) failed"
+}
+run "fuzzers" 300 tools/fuzz.sh --tap --seconds 5
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
