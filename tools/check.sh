@@ -144,5 +144,12 @@ export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 native asan
 threads
 
+echo "building (fuzz)"
+make -s -j"$(nproc)" fuzz-build >"$results/log" 2>&1 || {
+    grep -v '^  CC  ' "$results/log"
+    die "check: the build (fuzz) failed"
+}
+run "fuzzers" 300 tools/fuzz.sh --tap --seconds 5
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -1,7 +1,7 @@
 #!/bin/bash
 # fuzz.sh [--seconds N] [--tap] [--merge] [NAME...]: runs the fuzzers in build/fuzz (`make fuzz-build`), each for N
 # seconds (default 60; 0: only the inputs of tests/fuzz/corpus), as many at a time as there are CPUs. What they find
-# stays in build/fuzz. --tap: prints TAP lines. --merge: instead, makes tests/fuzz/corpus the smallest set of inputs
+# stays in build/fuzz. --tap: prints TAP lines, and begins with nothing else. --merge: instead, makes tests/fuzz/corpus the smallest set of inputs
 # that covers what it and the inputs found so far cover.
 # shellcheck source=tools/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -27,6 +27,7 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:quarantine_size_m
 # fuzz_one NAME: exit status 0 if nothing was found
 fuzz_one() {
     local fuzzer=build/fuzz/fuzz_$1 seeds=tests/fuzz/corpus/$1 found=build/fuzz/found/$1
+    [ -z "$tap" ] || rm -rf "$found"
     mkdir -p "$found"
     # Each seed must be fine by itself; only then is there something to begin with.
     "$fuzzer" "${options[@]}" -runs=0 -artifact_prefix="build/fuzz/$1-" "$seeds" >"$found.log" 2>&1 || return 1
@@ -48,7 +49,7 @@ merge_one() {
     local fuzzer=build/fuzz/fuzz_$1 seeds=tests/fuzz/corpus/$1 new
     mkdir -p "$seeds" "build/fuzz/found/$1"
     new=$(mktemp -d)
-    "$fuzzer" -merge=1 -timeout=30 "$new" "$seeds" "build/fuzz/found/$1" >"build/fuzz/found/$1.log" 2>&1 ||
+    "$fuzzer" -merge=1 -use_counters=0 -timeout=30 "$new" "$seeds" "build/fuzz/found/$1" >"build/fuzz/found/$1.log" 2>&1 ||
         { tail -n 20 "build/fuzz/found/$1.log" >&2 && die "fuzz: merging $1 failed"; }
     rm -rf "$seeds" && mkdir -p "$seeds" && cp "$new"/* "$seeds"
     rm -rf "$new"

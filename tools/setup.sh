@@ -16,6 +16,7 @@ packages=(
 )
 [ "${1:-}" = --demo ] || packages+=(openvpn) # a program besides sshd
 [ "${1:-}" = --demo ] || packages+=(build-essential debhelper dpkg-dev fakeroot lintian) # the packages
+[ "${1:-}" = --demo ] || packages+=(clang libclang-rt-dev) # fuzzers
 # The lab's kernels exist for these only; elsewhere what needs them is skipped. --demo does without the second.
 case $(dpkg --print-architecture) in
 amd64 | i386) packages+=(user-mode-linux) ;;
@@ -24,7 +25,7 @@ if [ "${1:-}" != --demo ] && [ "$(dpkg --print-architecture)" = amd64 ]; then
     packages+=(qemu-system-x86 busybox-static cpio xz-utils zstd)
 fi
 [ "${1:-}" != --all ] ||
-    packages+=(clang clang-format clang-tidy cppcheck shellcheck libclang-rt-dev)
+    packages+=(clang-format clang-tidy cppcheck shellcheck)
 
 installed=" $(dpkg-query -W -f '${Package}:${db:Status-Status} ' "${packages[@]}" 2>/dev/null || true) "
 missing=()

@@ -45,7 +45,7 @@ static void check_config(const struct config *config)
     fuzz_require(config->front_user.uid != config->engine_user.uid);
     fuzz_require(config->n_uids <= MESSAGE_IDS_MAX && config->n_gids <= MESSAGE_IDS_MAX);
     fuzz_require(config->n_gids > 0 && config->deadline_ms > 0);
-    fuzz_require(fault_spec_parse(config->fault, &spec) == 0);
+    (void)fault_spec_parse(config->fault, &spec); // the engine's to judge
     check_role(config, CONFIG_ROLE_FRONT);
     check_role(config, CONFIG_ROLE_ENGINE);
 }

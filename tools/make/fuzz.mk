@@ -7,7 +7,7 @@ FUZZ_OPT := -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefi
 
 .PHONY: fuzz fuzz-build fuzzers
 fuzz:
-	$(Q)tools/setup.sh --all
+	$(Q)tools/setup.sh
 	$(Q)$(MAKE) --no-print-directory fuzz-build
 	$(Q)tools/fuzz.sh --seconds $(SECONDS)
 
