@@ -201,7 +201,7 @@ static int suffer(const struct fault_spec *spec, uint64_t n)
     if (n > spec->hang_after)
         hang();
     if (spec->delay_ms > 0)
-        pause_for(spec->delay_ms / 1000, (long)(spec->delay_ms % 1000) * 1000000);
+        pause_for((time_t)(spec->delay_ms / 1000), (long)(spec->delay_ms % 1000) * 1000000);
     if (n > spec->error_after || (spec->error_every > 0 && n % spec->error_every == 0))
         return -EIO;
     return 0;
@@ -224,8 +224,8 @@ static int serve(struct backend_key *key, const struct fault_request *request)
 // Everything but the first n_short bytes of the output stays as it was.
 static int serve_short(struct backend_key *key, const struct fault_request *request)
 {
-    const size_t n_short = key->backend->spec.n_short;
-    const size_t n_lost = n_short < request->n_bytes ? request->n_bytes - n_short : 0;
+    const uint64_t n_short = key->backend->spec.n_short;
+    const size_t n_lost = n_short < request->n_bytes ? request->n_bytes - (size_t)n_short : 0;
     uint8_t *lost = malloc(n_lost + 1);
     int r;
 

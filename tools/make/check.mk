@@ -21,3 +21,9 @@ bench:
 compile_commands.json: FORCE
 	$(Q)$(MAKE) -s --no-print-directory -Bn V=1 all tests benches | tools/compile-commands.sh > $@
 
+
+# The units under a real systemd, in the laboratory
+.PHONY: systemd-test
+systemd-test:
+	$(Q)tools/setup.sh
+	$(Q)tools/systemd-test.sh
