@@ -116,7 +116,7 @@ bool worker_pool_stop(struct worker_pool *pool, uint32_t timeout_ms)
 
     atomic_store(&pool->stop, true);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += timeout_ms / 1000;
+    until.tv_sec += (time_t)(timeout_ms / 1000);
     until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
     if (until.tv_nsec >= 1000000000) {
         until.tv_nsec -= 1000000000;

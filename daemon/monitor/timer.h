@@ -18,7 +18,7 @@ static inline int64_t timer_now_ms(void)
 
 static inline void timer_set(struct event *event, uint32_t ms)
 {
-    struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    struct timeval tv = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000};
 
     event_add(event, &tv);
 }

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <openssl/evp.h>
 #include <openssl/provider.h>
 #include <openssl/rand.h>
@@ -90,7 +91,7 @@ static size_t count_key(pid_t pid, const uint8_t *key)
     while (fgets(line, sizeof(line), maps)) {
         char right;
 
-        if (sscanf(line, "%lx-%lx %c", &from, &to, &right) == 3 && right == 'r' &&
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %c", &from, &to, &right) == 3 && right == 'r' &&
             to - from < (uint64_t)1 << 31) { // not a sanitizer's shadow
             found += count_in_mapping(memory, from, to, key);
             n_mappings++;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# uml-run.sh [-m MB] [-t SECONDS] [-e NAME=VALUE]... -- COMMAND [ARGUMENT...]
+# uml-run.sh [-m MB] [-t SECONDS] [-e NAME=VALUE]... [-S] -- COMMAND [ARGUMENT...]
 #
 # Boots the lab kernel (Debian's user-mode Linux, which has AF_ALG) on this machine's own root file system, runs
 # COMMAND in the current folder in it, as root, and ends with COMMAND's exit status. Standard output and standard error
@@ -8,6 +8,7 @@
 #   -m MB          memory of the lab (default 768)
 #   -t SECONDS     at most this long (default 120)
 #   -e NAME=VALUE  environment of COMMAND; nothing else of the caller's environment is passed on
+#   -S             as a service of this machine's systemd, which is process 1 there
 #
 # 77: no lab on this machine (the reason is printed); 124: out of time; 125: the lab kernel failed.
 set -eu
@@ -16,17 +17,19 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 memory=768
 limit=120
 environment=()
+init=uml-init.sh
 
 usage() {
     sed -n '2,/^set -eu/{/^set/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}" >&2
     exit 2
 }
 
-while getopts m:t:e: option; do
+while getopts m:t:e:S option; do
     case $option in
     m) memory=$OPTARG ;;
     t) limit=$OPTARG ;;
     e) environment+=("$OPTARG") ;;
+    S) init=systemd-init.sh ;;
     *) usage ;;
     esac
 done
@@ -42,6 +45,7 @@ case $(uname -m) in
 x86_64 | i?86) ;;
 *) skip "user-mode Linux exists for amd64 and i386 only, this machine is $(uname -m)" ;;
 esac
+[ "$init" = uml-init.sh ] || [ -x /lib/systemd/systemd ] || skip "systemd is missing (Debian package systemd)"
 kernel=$(command -v linux.uml) || skip "linux.uml is missing (Debian package user-mode-linux)"
 
 # The lab's memory is a file. In a container /dev/shm may be too small for it, or noexec.
@@ -90,7 +94,7 @@ pwd >"$job/folder"
     printf ' %q' "$@"
     echo
 } >"$job/command"
-cp "$here/uml-init.sh" "$job/init"
+cp "$here/$init" "$job/init"
 chmod 755 "$job" "$job/init"
 mkfifo "$job/out" "$job/err"
 

@@ -30,3 +30,9 @@ compile_commands.json: FORCE
 .PHONY: soak
 soak:
 	$(Q)tools/soak.sh
+
+# The units under a real systemd, in the laboratory
+.PHONY: systemd-test
+systemd-test:
+	$(Q)tools/setup.sh
+	$(Q)tools/systemd-test.sh

@@ -32,6 +32,8 @@ install: all $(B)/cryptod.pc $(B)/installed/cryptoctl $(B)/installed/cryptod.so
 	install -Dm644 -t $(DESTDIR)$(UNITDIR) systemd/cryptod.service systemd/cryptod.socket
 	install -Dm755 systemd/cryptod-generator $(DESTDIR)$(GENERATORDIR)/cryptod-generator
 	install -Dm644 systemd/ssh.service.d/cryptod.conf $(DESTDIR)$(UNITDIR)/ssh.service.d/cryptod.conf
+	for unit in ssh user@; do install -Dm644 -t $(DESTDIR)$(PREFIX)/share/cryptod/no-af-alg/$$unit.service.d \
+		systemd/no-af-alg/$$unit.service.d/cryptod-no-af-alg.conf || exit 1; done
 	install -Dm644 systemd/cryptod.sysusers $(DESTDIR)$(SYSUSERSDIR)/cryptod.conf
 	install -Dm644 systemd/cryptod.tmpfiles $(DESTDIR)$(TMPFILESDIR)/cryptod.conf
 	install -Dm644 systemd/openssl-sshd.cnf $(DESTDIR)$(SYSCONFDIR)/cryptod/openssl-sshd.cnf
@@ -46,4 +48,5 @@ uninstall:
 		$(DESTDIR)$(UNITDIR)/cryptod.socket $(DESTDIR)$(UNITDIR)/ssh.service.d/cryptod.conf \
 		$(DESTDIR)$(SYSUSERSDIR)/cryptod.conf $(DESTDIR)$(TMPFILESDIR)/cryptod.conf \
 		$(DESTDIR)$(GENERATORDIR)/cryptod-generator
+	rm -rf $(DESTDIR)$(PREFIX)/share/cryptod/no-af-alg
 	for page in $(MAN_PAGES); do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; done
