@@ -295,6 +295,7 @@ Test(front, engine_that_stands_still)
     cr_assert(raw_send_message(client, &m, NULL, 0));
     raw_expect(client, MESSAGE_STATUS_SUMMARY, &m);
     cr_assert_str_eq(m.u.status_summary.text, "the engine does not answer");
+    raw_expect(client, MESSAGE_STATUS_USER, &m); // whoever asks
     raw_expect(client, MESSAGE_STATUS_END, &m);
     cr_assert_eq(m.u.status_end.reason, MESSAGE_REASON_ENGINE);
     cr_assert_eq(kill(engine, SIGCONT), 0);
