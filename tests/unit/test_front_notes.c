@@ -67,6 +67,7 @@ Test(front_notes, of_all_processes_are_for_admins)
     expect_note(client, "front", "own");
     expect_note(client, "engine", "first");
     expect_note(client, "monitor", "new");
+    front_rig_expect_client(client, MESSAGE_STATUS_USER, NULL);
     front_rig_expect_client(client, MESSAGE_STATUS_END, NULL);
     close(client);
     client = ask(false);
@@ -88,6 +89,7 @@ Test(front_notes, beyond_the_room_are_dropped)
         snprintf(topic, sizeof(topic), "topic %u", i);
         expect_note(client, topic, i == 3 ? "changed" : "text");
     }
+    front_rig_expect_client(client, MESSAGE_STATUS_USER, NULL);
     front_rig_expect_client(client, MESSAGE_STATUS_END, NULL);
     close(client);
 }
