@@ -49,4 +49,21 @@ struct channel {
     struct request requests[]; // one a slot
 };
 
+static inline int channel_take_quota(struct channel *channel, enum quota_kind kind, uint64_t n)
+{
+    return quota_take(fair_queue_quota(channel->queue), fair_user_share(channel->user), kind, n);
+}
+
+static inline void channel_give_quota(struct channel *channel, enum quota_kind kind, uint64_t n)
+{
+    quota_give(fair_queue_quota(channel->queue), fair_user_share(channel->user), kind, n);
+}
+
+// Requests that are published and not collected.
+static inline uint32_t channel_count_pending(const struct channel *channel)
+{
+    return atomic_load_explicit(&shm_header(&channel->map)->submitted, memory_order_acquire) -
+           channel->taken;
+}
+
 #endif

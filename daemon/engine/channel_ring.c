@@ -91,16 +91,6 @@ static const char *find_key(struct channel *channel, const struct shm_request *a
     return fault;
 }
 
-static int take_quota(struct channel *channel, enum quota_kind kind, uint64_t n)
-{
-    return quota_take(fair_queue_quota(channel->queue), fair_user_share(channel->user), kind, n);
-}
-
-static void give_quota(struct channel *channel, enum quota_kind kind, uint64_t n)
-{
-    quota_give(fair_queue_quota(channel->queue), fair_user_share(channel->user), kind, n);
-}
-
 static void complete(const struct channel *channel, uint32_t slot, uint32_t sequence, int result);
 
 static const char *take_request(struct channel *channel)
@@ -116,14 +106,14 @@ static const char *take_request(struct channel *channel)
     request = &channel->requests[asked.slot];
     if (atomic_load_explicit(&request->busy, memory_order_acquire))
         return "a request in a slot that is in use";
-    if (take_quota(channel, QUOTA_REQUESTS, 1) < 0) {
+    if (channel_take_quota(channel, QUOTA_REQUESTS, 1) < 0) {
         channel->taken++;
         complete(channel, asked.slot, asked.sequence, -EDQUOT);
         return NULL;
     }
     fault = find_key(channel, &asked, &request->key);
     if (fault) {
-        give_quota(channel, QUOTA_REQUESTS, 1);
+        channel_give_quota(channel, QUOTA_REQUESTS, 1);
         return fault;
     }
     request->sequence = asked.sequence;
@@ -139,12 +129,6 @@ static const char *take_request(struct channel *channel)
     return NULL;
 }
 
-static uint32_t count_pending(const struct channel *channel)
-{
-    return atomic_load_explicit(&shm_header(&channel->map)->submitted, memory_order_acquire) -
-           channel->taken;
-}
-
 int channel_collect(struct channel *channel)
 {
     const char *fault = NULL;
@@ -152,7 +136,7 @@ int channel_collect(struct channel *channel)
 
     if (is_dead(channel))
         return 0;
-    n = count_pending(channel);
+    n = channel_count_pending(channel);
     if (n > channel->map.n_slots)
         fault = "more requests than slots";
     for (uint32_t i = 0; i < n && !fault; i++)
@@ -172,7 +156,7 @@ const char *channel_fault(const struct channel *channel)
 
 bool channel_has_work(const struct channel *channel)
 {
-    return count_pending(channel) != 0 && !is_dead(channel);
+    return channel_count_pending(channel) != 0 && !is_dead(channel);
 }
 
 bool channel_begin_sleep(struct channel *channel)
@@ -224,12 +208,12 @@ static int keystream_request(struct request *request, struct verifier *verifier)
     int r;
 
     if (!request->allocated) {
-        r = take_quota(channel, QUOTA_MEMORY, SHM_SLOT_SIZE);
+        r = channel_take_quota(channel, QUOTA_MEMORY, SHM_SLOT_SIZE);
         if (r < 0)
             return r;
         r = shm_slot_allocate(channel->memfd, slot);
         if (r < 0) {
-            give_quota(channel, QUOTA_MEMORY, SHM_SLOT_SIZE);
+            channel_give_quota(channel, QUOTA_MEMORY, SHM_SLOT_SIZE);
             return r;
         }
         request->allocated = true;
@@ -258,7 +242,7 @@ static void release_request(struct request *request)
     struct key *key = request->key;
 
     request->key = NULL;
-    give_quota(request->channel, QUOTA_REQUESTS, 1);
+    channel_give_quota(request->channel, QUOTA_REQUESTS, 1);
     atomic_store_explicit(&request->busy, false, memory_order_release);
     key_unref(key);
 }
@@ -363,51 +347,4 @@ void channel_drop(struct fair_item *item)
 
     release_request(request);
     channel_unref(channel);
-}
-
-// ---------------------------------------------------------------- idle memory
-
-// Called by the collector: no request can enter a slot meanwhile. One that is filled is the
-// engine's if the client has not begun to use it, and its keystream goes with the pages.
-static void take_back(struct channel *channel, uint32_t slot)
-{
-    struct request *request = &channel->requests[slot];
-
-    if (!shm_claim(shm_done(&channel->map, slot), SHM_CLAIM_ENGINE))
-        return;
-    if (shm_slot_free(channel->memfd, slot) < 0)
-        return; // the pages stay, and nobody uses them until the client asks again
-    request->allocated = false;
-    give_quota(channel, QUOTA_MEMORY, SHM_SLOT_SIZE);
-    atomic_fetch_sub_explicit(&channel->n_allocated, 1, memory_order_relaxed);
-}
-
-bool channel_holds_keystream(const struct channel *channel)
-{
-    return atomic_load_explicit(&channel->n_allocated, memory_order_relaxed) > 0;
-}
-
-// Filled before the last look already, or made by whom nobody trusts any more.
-static bool is_to_be_taken(struct channel *channel, uint32_t slot, bool any_pending)
-{
-    struct request *request = &channel->requests[slot];
-    bool taken = false;
-
-    pthread_mutex_lock(&channel->mutex);
-    if (!atomic_load_explicit(&request->busy, memory_order_acquire) && request->allocated) {
-        taken = (request->tended == request->sequence + 1 && !any_pending) ||
-                (request->rests_on && verify_is_lost(request->rests_on));
-        request->tended = request->sequence + 1;
-    }
-    pthread_mutex_unlock(&channel->mutex);
-    return taken;
-}
-
-void channel_tend(struct channel *channel)
-{
-    const bool any_pending = count_pending(channel) != 0; // perhaps for one of these slots
-
-    for (uint32_t slot = SHM_SLOTS_REQUEST; slot < channel->map.n_slots; slot++)
-        if (is_to_be_taken(channel, slot, any_pending))
-            take_back(channel, slot);
 }
