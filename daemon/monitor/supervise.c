@@ -71,10 +71,7 @@ static void supervise_set_status(struct supervisor *s)
 static void supervise_notify(struct supervisor *s)
 {
     supervise_set_status(s);
-    if (s->was_ready || s->mode == SUPERVISE_CLOSED)
-        notify_ready(s->status);
-    else
-        notify_status(s->status);
+    (s->was_ready || s->mode == SUPERVISE_CLOSED ? notify_ready : notify_status)(s->status);
 }
 
 static void supervise_fill_config(const struct supervisor *s, enum config_role role,
@@ -105,10 +102,7 @@ static void supervise_enter_mode(struct supervisor *s, enum supervise_mode mode)
 {
     s->mode = mode;
     backoff_init(&s->backoff);
-    if (mode == SUPERVISE_CLOSED)
-        turnaway_begin(s->turnaway);
-    else
-        turnaway_end(s->turnaway);
+    (mode == SUPERVISE_CLOSED ? turnaway_begin : turnaway_end)(s->turnaway);
 }
 
 static void supervise_fail(struct supervisor *s, const char *name, const char *why)
@@ -216,13 +210,11 @@ static int supervise_start_child(struct supervisor *s, enum config_role role, in
         .store = role == CONFIG_ROLE_ENGINE ? s->settings.store : NULL,
         .start_limit = SUPERVISE_START_LIMIT_MS / s->config.ping_interval_ms + s->config.ping_limit,
         .trial_limit = SUPERVISE_TRIAL_LIMIT_MS / s->config.ping_interval_ms + 1,
+        .notes = s->settings.notes,
+        .n_notes = role == CONFIG_ROLE_FRONT ? s->settings.n_notes : 0,
     };
     struct message_role_config config;
 
-    if (role == CONFIG_ROLE_FRONT) {
-        settings.notes = s->settings.notes;
-        settings.n_notes = s->settings.n_notes;
-    }
     supervise_fill_config(s, role, &config);
     int r = child_start(role, &settings, &config, &handlers, &s->child[role]);
     s->n_processes += r == 0;
