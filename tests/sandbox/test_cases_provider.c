@@ -23,6 +23,11 @@
 #define PROVIDER_UID 61983
 #define N_MOST       ((size_t)256 * 1024)
 
+// A provider waits 100 ms for the daemon when it is loaded, and a busy machine may be slower: then
+// it offers nothing, and the test begins anew.
+#define NOT_OFFERED  99 // exit status
+#define OFFER_REPEAT 50
+
 static struct fixture daemon_fixture;
 
 static void daemon_end(void)
@@ -122,6 +127,10 @@ static int body(const void *argument)
     CONFINED_STEP(OSSL_PROVIDER_set_default_search_path(NULL, world->folder) == 1);
     CONFINED_STEP(OSSL_PROVIDER_load(NULL, "default") != NULL);
     CONFINED_STEP(OSSL_PROVIDER_load(NULL, "cryptod") != NULL);
+    EVP_CIPHER *offered = EVP_CIPHER_fetch(NULL, names[0], "provider=cryptod");
+    if (!offered)
+        return NOT_OFFERED;
+    EVP_CIPHER_free(offered);
     for (size_t i = 0; i < sizeof(input); i++)
         input[i] = (uint8_t)(i * 7 + i / 256);
     CONFINED_STEP(sshd_filter_demote(PROVIDER_UID, PROVIDER_UID) == 0);
@@ -132,19 +141,17 @@ static int body(const void *argument)
     return 0;
 }
 
-static void run_versions(void)
+static void run_version(enum sshd_filter_version version)
 {
     char path[PATH_MAX], heard[1024];
-    struct world world;
+    struct world world = {.version = version};
+    int status = NOT_OFFERED << 8;
 
     cr_assert_not_null(realpath(fixture_built("cryptod.so"), path));
     world.folder = dirname(path);
-    for (int version = 0; version < SSHD_FILTER_COUNT; version++) {
-        world.version = (enum sshd_filter_version)version;
-        int status = confined_run_heard(body, &world, heard, sizeof(heard));
-        cr_assert_eq(status, 0, "sshd %s: status %x: %s", sshd_filter_name(world.version), status,
-                     heard);
-    }
+    for (int i = 0; status == NOT_OFFERED << 8 && i < OFFER_REPEAT; i++)
+        status = confined_run_heard(body, &world, heard, sizeof(heard));
+    cr_assert_eq(status, 0, "sshd %s: status %x: %s", sshd_filter_name(version), status, heard);
 }
 
 struct conf_case {
@@ -164,13 +171,11 @@ ParameterizedTestParameters(cases_provider, case_29_every_path)
     return cr_make_param_array(struct conf_case, cases, sizeof cases / sizeof *cases);
 }
 
-ParameterizedTest(struct conf_case *row, cases_provider, case_29_every_path)
+static void check_served(const struct conf_case *row)
 {
     struct cryptod_status *status;
     uint64_t operations = 0;
 
-    fixture_start(&daemon_fixture, row->conf);
-    run_versions();
     fixture_settle(&daemon_fixture);
     cr_assert_eq(cryptod_status_get(NULL, 10000, &status), 0);
     for (size_t i = 0; i < status->n_algorithms; i++)
@@ -178,4 +183,15 @@ ParameterizedTest(struct conf_case *row, cases_provider, case_29_every_path)
     cr_assert((operations > 0) == (strcmp(row->name, "no keys") != 0), "%s: %llu operations",
               row->name, (unsigned long long)operations);
     cryptod_status_free(status);
+}
+
+// Each version with a daemon of its own: one whose engine hung does not offer it any more.
+ParameterizedTest(struct conf_case *row, cases_provider, case_29_every_path)
+{
+    for (int version = 0; version < SSHD_FILTER_COUNT; version++) {
+        fixture_start(&daemon_fixture, row->conf);
+        run_version((enum sshd_filter_version)version);
+        check_served(row);
+        fixture_stop(&daemon_fixture);
+    }
 }

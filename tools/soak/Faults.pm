@@ -188,7 +188,7 @@ sub sessions {
 # sshd's process before login sleeps some milliseconds after a login method that failed (nanosleep; every client begins
 # with the method "none"). Stopped there and continued, it dies of its own sandbox, with or without cryptod: such a
 # process is not touched. There is a moment between the look and the stop, so there is a second look when it stands still:
-# who is in that call then is about to die, and that death, and that login's, are sshd's own. The library never sleeps so
+# who is in that call then is about to die, and the death of that process, and of its login, are sshd's own. The library never sleeps so
 # (tools/check-structure.sh).
 my $sleep_number;
 
@@ -235,8 +235,8 @@ sub stop_session {
     $title =~ s/ +$//;
     $campaign->{rested}{$of{$pid}} = $now + SESSION_REST_S;
     kill('STOP', $pid);
-    my $dies = $title =~ /\[(net|accepted)\]/ && wait_until_stopped($pid) && sleeps($pid);
-    $campaign->{own_deaths}++ if $dies;
+    my $dies = $title =~ /\[(net|preauth)\]/ && wait_until_stopped($pid) && sleeps($pid);
+    $campaign->{own_deaths}{$pid} = $of{$pid} if $dies;
     $campaign->later($seconds, sub { kill('CONT', $pid) });
     return sprintf '%d for %.3f s%s: %s', $pid, $seconds, $dies ? ', in a sleep of its own' : '', $title;
 }

@@ -152,14 +152,14 @@ sub server_of {
 
 # ---------------------------------------------------------------- ends
 
-# The process PID was reaped: was it a login? What was wrong with it goes to $complain->(kind, text).
+# The process PID was reaped: was it a login? The campaign hears what was wrong with it.
 sub has_ended {
-    my ($self, $pid, $status, $complain) = @_;
+    my ($self, $pid, $status, $campaign) = @_;
     my $login = delete $self->{running}{$pid} or return 0;
-    my @wrong = $self->judge($login, $status);
+    my @wrong = $campaign->is_own_death($login->{server}) ? () : $self->judge($login, $status);
     for (@wrong) {
         $self->{$_->[0]}++;
-        $complain->($_->[0], sprintf 'login %d (%s), begun at %.2f: %s', @{$login}{qw(number words since)}, $_->[1]);
+        $campaign->complain($_->[0], sprintf 'login %d (%s), begun at %.2f: %s', @{$login}{qw(number words since)}, $_->[1]);
     }
     unlink("$login->{base}.log", "$login->{base}.result") unless @wrong;
     return 1;

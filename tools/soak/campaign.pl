@@ -26,7 +26,7 @@ package Campaign;
 sub new {
     my ($class) = @_;
     return bless {
-        sshd => $ENV{SOAK_SSHD}, later => [], rested => {}, own_deaths => 0, faults => 0, leaks => 0, kills => 0,
+        sshd => $ENV{SOAK_SSHD}, later => [], rested => {}, own_deaths => {}, forgiven => 0, faults => 0, leaks => 0, kills => 0,
         fault_counts => {}, log_at => 0, order_turn => 0, hung => 0,
     }, $class;
 }
@@ -58,6 +58,20 @@ sub note_kill {
     $self->complain('kills', $text);
 }
 
+# PID: an orphan that ended by SIGSYS.
+sub take_kill {
+    my ($self, $pid) = @_;
+    return $self->note_kill("process $pid of sshd ended by SIGSYS") unless $self->{own_deaths}{$pid};
+    $self->{forgiven}++;
+    $self->note("process $pid of sshd died of its own sleep");
+}
+
+# Whether a login's connection (the listener's child) ended by such a death.
+sub is_own_death {
+    my ($self, $server) = @_;
+    return $server && grep { $_ == $server } values %{$self->{own_deaths}};
+}
+
 sub look_for_kills {
     my ($self) = @_;
     open(my $log, '<', "$ENV{SOAK_LOGS}/sshd.log") or die "sshd.log: $!\n";
@@ -74,9 +88,9 @@ sub turn {
     $self->{logins}->sample($self->{sshd});
     while ((my $pid = waitpid(-1, POSIX::WNOHANG())) > 0) {
         my $status = $?;
-        $self->note_kill("process $pid of sshd ended by SIGSYS") if ($status & 127) == POSIX::SIGSYS();
+        $self->take_kill($pid) if ($status & 127) == POSIX::SIGSYS();
         next if $self->{daemon}->has_ended($pid);
-        next if $self->{logins}->has_ended($pid, $status, sub { $self->complain(@_) });
+        next if $self->{logins}->has_ended($pid, $status, $self);
         die "soak: sshd's listener ended with status $status\n" if $pid == $self->{sshd};
     }
     my $now = Host::now();
@@ -177,20 +191,9 @@ sub warm_up {
     $self->{quiet} = Quiet->new($self);
 }
 
-# Deaths of sshd's own making (see Faults.pm): each is one kill and one failed login, and neither is ours.
-sub forgive_own_deaths {
-    my ($self) = @_;
-    my $n = $self->{own_deaths} or return;
-    print "soak: $n sessions were stopped in a sleep of sshd's own, and died of that: not counted\n";
-    for my $count (\$self->{kills}, \$self->{logins}{failed}) {
-        $$count = $$count > $n ? $$count - $n : 0;
-    }
-}
-
 sub report {
     my ($self, $tap) = @_;
     my $logins = $self->{logins};
-    $self->forgive_own_deaths();
     my %counts = (
         failed => $logins->{failed}, corrupt => $logins->{corrupt}, stalls => $logins->{stalls},
         kills => $self->{kills}, leaks => $self->{leaks},
@@ -199,6 +202,8 @@ sub report {
     my $served = $self->{quiet}->served();
     printf "soak: %.0f MB transferred, at least %.0f MB by the daemon; %d starts of it; longest gap %.2f s, slowest login %.2f s\n",
         $logins->{bytes} / 1e6, $served / 1e6, $self->{daemon}{starts}, $logins->{longest_gap}, $logins->{slowest_login};
+    print "soak: $self->{forgiven} sessions were stopped in a sleep of sshd's own, and died of that: not counted\n"
+        if $self->{forgiven};
     print "soak: $logins->{starved} waits were for a CPU of this machine, and are not counted\n" if $logins->{starved};
     printf "soak: faults: %s\n", join ', ', map { "$self->{fault_counts}{$_} $_" } sort keys %{$self->{fault_counts}};
     my $bad = grep { $counts{$_} > 0 } @order;
