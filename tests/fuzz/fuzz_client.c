@@ -287,8 +287,7 @@ static void program_crypt(struct model *m, uint8_t how)
 
     if (m->stream == NULL)
         return;
-    n += how >> 4;
-    n = n < BYTES_MAX ? n : BYTES_MAX;
+    n = n + (how >> 4) < BYTES_MAX ? n + (how >> 4) : BYTES_MAX;
     if (is_cbc(m->algorithm))
         n -= n % 16;
     uint8_t *in = calloc(1, n + 1), *out = (how & 0x10) != 0 ? in : malloc(n + 1);
