@@ -6,7 +6,7 @@
 # shellcheck source=tools/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-limit=60 tap= merge= names=()
+limit=60 tap='' merge='' names=()
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) limit=$2 && shift ;;

@@ -19,7 +19,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc;
     (void)argv;
     log_init("monitor", 0);
-    fuzz_require(offer_init(&offer, &config, 1) == 0);
+    fuzz_require(offer_init(&offer, &config, 1, NULL) == 0);
     return 0;
 }
 

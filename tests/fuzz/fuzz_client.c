@@ -55,13 +55,6 @@ ssize_t __wrap_read(int fd, void *to, size_t n);
 int __wrap_ppoll(struct pollfd *items, nfds_t n, const struct timespec *limit, const void *mask);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-    (void)argc;
-    (void)argv;
-    return 0;
-}
-
 // ---------------------------------------------------------------- the daemon
 
 static void close_fd(int *fd)
@@ -200,15 +193,11 @@ static void engine_turn(void)
     if (engine.map.base == NULL)
         return;
     switch (what & 15) {
-    case 0:
-    case 1:
-    case 2:
-    case 3:
+    case 0 ... 3:
         engine_answer_stream(how & 0x30 ? how : 0);
         engine_answer_requests(how);
         break;
-    case 4:
-    case 5:
+    case 4 ... 5:
         engine_answer_stream(how);
         break;
     case 6:
@@ -226,8 +215,7 @@ static void engine_turn(void)
     case 10:
         close_fd((how & 1) != 0 ? &engine.bell : &engine.control);
         break;
-    default: // an engine that is late
-        break;
+    default:; // an engine that is late
     }
 }
 
@@ -299,8 +287,7 @@ static void program_crypt(struct model *m, uint8_t how)
 
     if (m->stream == NULL)
         return;
-    n += how >> 4;
-    n = n < BYTES_MAX ? n : BYTES_MAX;
+    n = n + (how >> 4) < BYTES_MAX ? n + (how >> 4) : BYTES_MAX;
     if (is_cbc(m->algorithm))
         n -= n % 16;
     uint8_t *in = calloc(1, n + 1), *out = (how & 0x10) != 0 ? in : malloc(n + 1);
@@ -361,9 +348,7 @@ static void program_step(struct model *models)
     case 4:
         program_open();
         break;
-    case 5:
-    case 6:
-    case 7:
+    case 5 ... 7:
         engine_turn();
         break;
     default:

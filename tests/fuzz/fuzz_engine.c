@@ -61,7 +61,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc;
     (void)argv;
     log_init("engine", 0);
-    fuzz_require(offer_init(&offer, &config, N_WORKERS) == 0);
+    fuzz_require(offer_init(&offer, &config, N_WORKERS, NULL) == 0);
     offer_decide(&offer, config.offload, config.request_min);
     fuzz_require(shm_create(N_SLOTS, N_STREAMS, &map, &memory) == 0);
     null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
