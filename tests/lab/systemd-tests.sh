@@ -1,6 +1,7 @@
 #!/bin/bash
 # systemd-tests.sh STAGE: the service as a machine runs it. Inside the lab with systemd as process 1 (uml-run.sh -S):
 # copies what `make install DESTDIR=STAGE` has made over the root, and goes through the life of the units. TAP lines.
+# shellcheck disable=SC2317 # check() calls the functions
 set -u
 stage=$1
 failed=0
