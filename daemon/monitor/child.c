@@ -48,6 +48,7 @@ struct child {
     struct message_role_config config;
     struct quarantine_store *quarantine;
     char why[CHILD_WHY_MAX];
+    const struct message_status_note *notes; // the monitor's; NULL: none
 };
 
 enum config_role child_role(const struct child *child)
@@ -259,12 +260,12 @@ static void child_send_config(struct child *child)
 }
 
 // A note that finds no room is of no loss to anybody but who asks for status.
-void child_send_notes(struct child *child, const struct message_status_note *notes, size_t n_notes)
+static void child_send_notes(struct child *child)
 {
     struct message m = {.type = MESSAGE_STATUS_NOTE};
 
-    for (size_t i = 0; i < n_notes && child->fd >= 0; i++) {
-        m.u.status_note = notes[i];
+    for (const struct message_status_note *n = child->notes; n && n->topic[0] != '\0'; n++) {
+        m.u.status_note = *n;
         int r = packet_send(child->fd, &m, NULL, 0);
         if (r < 0)
             log_debug("%s: note not sent: %s", spawn_role_name(child->role), strerror(-r));
@@ -276,8 +277,10 @@ void child_configure(struct child *child, const struct message_role_config *conf
 {
     child->config = *config;
     child->ping_limit = ping_limit;
-    if (!child->ending)
-        child_send_config(child);
+    if (child->ending)
+        return;
+    child_send_config(child);
+    child_send_notes(child);
 }
 
 void child_tick(struct child *child)
@@ -351,7 +354,7 @@ static int child_spawn(struct child *child, const struct child_settings *setting
         child->config.calibrations = calibration_store_count_messages(child->store);
     child_send_config(child);
     child_send_calibration(child);
-    child_send_notes(child, settings->notes, settings->n_notes);
+    child_send_notes(child);
     return 0;
 }
 
@@ -373,6 +376,7 @@ int child_start(enum config_role role, const struct child_settings *settings,
     child->config = *config;
     child->trial_limit = settings->trial_limit;
     child->quarantine = settings->quarantine;
+    child->notes = settings->notes;
     r = child_spawn(child, settings);
     if (r < 0) {
         child_free(child);

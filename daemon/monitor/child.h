@@ -27,11 +27,12 @@ struct child_settings {
     int listener_fd;                     // -1: none
     struct quarantine_store *quarantine; // for the engine, and its findings; the caller's
     uint32_t ping_limit;
-    uint32_t start_limit;                    // like ping_limit, but until it is ready
-    uint32_t trial_limit;                    // the same, until a driver comes back from its trial
-    struct calibration_store *store;         // what it may know and change of it; NULL: nothing
-    const struct message_status_note *notes; // what it is told besides, n_notes
-    size_t n_notes;
+    uint32_t start_limit;            // like ping_limit, but until it is ready
+    uint32_t trial_limit;            // the same, until a driver comes back from its trial
+    struct calibration_store *store; // what it may know and change of it; NULL: nothing
+    // What it is told besides, NULL for nothing; an empty topic ends them. The caller's; may
+    // change.
+    const struct message_status_note *notes;
 };
 
 // Starts the role and sends it config, notes, and what is in the store. 0 or a negative errno.
@@ -50,9 +51,6 @@ void child_kill(struct child *child);
 // Sends a new configuration, as soon as there is room.
 void child_configure(struct child *child, const struct message_role_config *config,
                      uint32_t ping_limit);
-
-// Tells front something that its status shows.
-void child_send_notes(struct child *child, const struct message_status_note *notes, size_t n_notes);
 
 // To be called at every ping interval. Pings are counted, not time: a monitor that was itself
 // stopped or suspended sends none meanwhile, so it finds nobody guilty afterwards.

@@ -38,7 +38,7 @@ struct monitor {
     struct supervisor *supervisor;
     int reach; // reach_try()'s, if the configuration names AF_ALG
     bool reach_known;
-    struct message_status_note notes[2]; // for status: how the monitor is kept in, AF_ALG
+    struct message_status_note notes[3]; // for status: the monitor, AF_ALG, the end
 };
 
 // What only a new start can change.
@@ -209,8 +209,7 @@ static int monitor_init(struct monitor *m)
                                                .listener_fd = m->listener.fd,
                                                .store = m->store,
                                                .quarantine = m->quarantine,
-                                               .notes = m->notes,
-                                               .n_notes = sizeof(m->notes) / sizeof(m->notes[0])};
+                                               .notes = m->notes};
         r = supervisor_new(&settings, &m->config, &m->supervisor);
     }
     if (r < 0)

@@ -41,12 +41,10 @@ struct supervisor {
     uint32_t restarts;      // in all
     int64_t ready_ms;       // since when all roles have been ready; 0: they are not
     uint64_t started_s;
-    bool was_ready; // once at least
-    bool stopping, failed;
-    enum config_role suspect; // exited, and is the cause unless the other one turns out to be
-    char suspect_why[64];     // empty: nobody is suspected
-    char reason[128];         // why not FULL
-    char status[192];
+    bool was_ready, stopping, failed; // was_ready: once at least
+    enum config_role suspect;      // exited, and is the cause unless the other one turns out to be
+    char suspect_why[64];          // empty: nobody is suspected
+    char reason[128], status[192]; // why not FULL; all in words
 };
 
 static bool supervise_has_role(const struct supervisor *s, enum config_role role)
@@ -207,6 +205,7 @@ static int supervise_start_child(struct supervisor *s, enum config_role role, in
         .quarantine = s->settings.quarantine,
         .listener_fd = role == CONFIG_ROLE_FRONT ? s->settings.listener_fd : -1,
         .ping_limit = s->config.ping_limit,
+        .notes = role == CONFIG_ROLE_FRONT ? s->settings.notes : NULL,
         .store = role == CONFIG_ROLE_ENGINE ? s->settings.store : NULL,
         .start_limit = SUPERVISE_START_LIMIT_MS / s->config.ping_interval_ms + s->config.ping_limit,
         .trial_limit = SUPERVISE_TRIAL_LIMIT_MS / s->config.ping_interval_ms + 1,
@@ -336,8 +335,6 @@ void supervisor_reload(struct supervisor *s, const struct config *config)
         if (s->child[role] != NULL) {
             supervise_fill_config(s, role, &role_config);
             child_configure(s->child[role], &role_config, config->ping_limit);
-            if (role == CONFIG_ROLE_FRONT)
-                child_send_notes(s->child[role], s->settings.notes, s->settings.n_notes);
         }
 }
 

@@ -26,8 +26,7 @@ struct supervisor_settings {
     int listener_fd;
     struct calibration_store *store; // the caller's, as the next
     struct quarantine_store *quarantine;
-    const struct message_status_note *notes; // for front: n_notes, the caller's; may change later
-    size_t n_notes;
+    const struct message_status_note *notes; // for front; an empty topic ends them; the caller's
 };
 
 // Makes it and starts the roles. config is copied. 0 or a negative errno.

@@ -36,3 +36,9 @@ soak:
 systemd-test:
 	$(Q)tools/setup.sh
 	$(Q)tools/systemd-test.sh
+
+# 32 bits (i386), in the laboratory's amd64 kernel where this machine's has no 32-bit entry
+.PHONY: check-32
+check-32:
+	$(Q)tools/setup.sh
+	$(Q)tools/check-32.sh
