@@ -209,8 +209,6 @@ static int supervise_start_child(struct supervisor *s, enum config_role role, in
         .store = role == CONFIG_ROLE_ENGINE ? s->settings.store : NULL,
         .start_limit = SUPERVISE_START_LIMIT_MS / s->config.ping_interval_ms + s->config.ping_limit,
         .trial_limit = SUPERVISE_TRIAL_LIMIT_MS / s->config.ping_interval_ms + 1,
-        .notes = s->settings.notes,
-        .n_notes = role == CONFIG_ROLE_FRONT ? s->settings.n_notes : 0,
     };
     struct message_role_config config;
 
