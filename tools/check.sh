@@ -151,12 +151,5 @@ make -s -j"$(nproc)" fuzz-build >"$results/log" 2>&1 || {
 }
 run "fuzzers" 300 tools/fuzz.sh --tap --seconds 5
 
-echo "building (fuzz)"
-make -s -j"$(nproc)" fuzz-build >"$results/log" 2>&1 || {
-    grep -v '^  CC  ' "$results/log"
-    die "check: the build (fuzz) failed"
-}
-run "fuzzers" 300 tools/fuzz.sh --tap --seconds 5
-
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
