@@ -90,16 +90,16 @@ static int place_add(int ruleset_fd, uint64_t handled, const struct sandbox_plac
 {
     struct rule rule = {.access = access_of_use(place->use) & handled};
     struct stat st;
-    int r = 0;
+    int r = 0, fd = open(place->path, O_PATH | O_CLOEXEC);
 
-    rule.fd = open(place->path, O_PATH | O_CLOEXEC);
-    if (rule.fd < 0)
+    if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
-    if (fstat(rule.fd, &st) == 0 && !S_ISDIR(st.st_mode))
+    rule.fd = fd;
+    if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
         rule.access &= FS_OF_FILES;
     if (syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &rule, 0) < 0)
         r = -errno;
-    close(rule.fd);
+    close(fd);
     return r;
 }
 

@@ -3,6 +3,7 @@
 // on.
 #include "report.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +220,7 @@ int report_flush(struct client *client)
 static int report_give(struct client *client, struct report_snapshot *snapshot)
 {
     snapshot->n_refs++;
+    assert(snapshot->n_refs > 1); // the caller's, and this one
     client->answer.snapshot = snapshot;
     return report_flush(client);
 }
