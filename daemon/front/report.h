@@ -2,10 +2,8 @@
 // STATUS: asks the engine once for all clients that wait, makes one snapshot of its answer and of
 // the front's own counts, and sends each client the rows that it may see.
 //
-// clang-format off
-//      client 1 (admin) --STATUS--+                       +--> SUMMARY, ALGORITHM.., CHANNEL.., NOTE.., USER.., END
-//      client 2         --STATUS--+--> ENGINE_STATUS ..END+--> SUMMARY, ALGORITHM.., END
-// clang-format on
+//      clients --STATUS--> ENGINE_STATUS .. END
+//              --> SUMMARY, ALGORITHM.., END; for admins CHANNEL.., NOTE.., USER.. before END
 //
 // At most one ENGINE_STATUS is under way, however many ask. An engine that does not answer in time
 // is reported as such. A client that reads slowly is sent its rows as room comes, for a bounded
