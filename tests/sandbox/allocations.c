@@ -17,7 +17,9 @@ static void count(void)
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#include <sanitizer/allocator_interface.h>
+// Of every sanitizer's runtime library; Debian's gcc has no header that declares it.
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
+                                              void (*on_free)(const volatile void *));
 
 static void on_malloc(const volatile void *memory, size_t n_bytes)
 {
