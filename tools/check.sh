@@ -45,7 +45,7 @@ threads() {
     run "unit (tsan)" 300 tools/criterion-tap.sh "${fixed[@]}" build/tsan/test-unit \
         --filter '@(worker|worker_hang|keys|ring|fair_queue|calibration|keystream*|session|fork|verify)/*'
     run "integration (tsan)" 300 tools/criterion-tap.sh "${fixed[@]}" build/tsan/test-integration \
-        --filter '@(engine|engine_life|hang|few_keys|cases_wakeups|keystream)/*'
+        --filter '@(@(engine|engine_life|few_keys|cases_wakeups)/*|hang/in_the_*)'
 }
 
 # Reports of sanitizers. A leak counts only if our own code is among the callers: Criterion's runner has some.

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -109,14 +110,20 @@ static void stop(void)
     free(got);
 }
 
+// As another process would look, through a mapping of its own.
 static size_t count_slots_with_data(void)
 {
-    const struct shm_map *map = fake_daemon_map(&fake);
     static const uint8_t zeroes[N_SLOT];
+    static struct shm_map map;
     size_t n = 0;
 
-    for (uint32_t slot = SHM_SLOTS_REQUEST; slot < map->n_slots; slot++)
-        n += memcmp(shm_data(map, slot), zeroes, N_SLOT) != 0;
+    if (!map.base) {
+        map = *fake_daemon_map(&fake);
+        map.base = mremap(map.base, 0, map.size, MREMAP_MAYMOVE);
+        cr_assert_neq(map.base, MAP_FAILED);
+    }
+    for (uint32_t slot = SHM_SLOTS_REQUEST; slot < map.n_slots; slot++)
+        n += memcmp(shm_data(&map, slot), zeroes, N_SLOT) != 0;
     return n;
 }
 
