@@ -134,8 +134,8 @@ on_afalg "sshd, transfers" 900 tools/demo-inside.sh --tap --size 16
 on_afalg "sshd, bad days" 900 tools/demo-inside.sh --tap --size 16 --disturb
 
 run "OpenVPN" 400 tests/programs/openvpn.sh
-run "sshd, stages" 400 tools/login-stages.sh
-run "sshd, soak" 240 env SOAK_LOGINS=40 SOAK_FAULTS=40 tools/soak.sh --tap
+run "sshd, stages" 900 tools/login-stages.sh
+run "sshd, soak" 600 env SOAK_SEED=7 SOAK_LOGINS=40 SOAK_FAULTS=40 tools/soak.sh --tap
 
 # A kernel with an asynchronous engine; outside the time for the command it may have to fetch that kernel first.
 run "crypto engine (lab)" 700 tests/lab/qemu-run.sh -t 500 -e CRYPTOD_BUILD="$CRYPTOD_BUILD" -- tests/lab/qemu-tests.sh
