@@ -159,7 +159,7 @@ static bool try_key(const struct algorithm_info *info, struct backend_probe *ret
     return true;
 }
 
-void afalg_probe(const struct algorithm_info *info, const char *deny, const char *hung,
+void afalg_probe(const struct algorithm_info *info, const struct afalg_probe_settings *settings,
                  struct backend_probe *ret)
 {
     int fd = -1;
@@ -173,7 +173,10 @@ void afalg_probe(const struct algorithm_info *info, const char *deny, const char
     if (!try_socket(ret, &fd))
         return;
     if (try_bind(ret, fd, info->kernel_name) && try_netlink(ret) && try_buffer(ret) &&
-        try_driver(info, deny, hung, ret))
+        try_driver(info, settings->deny, settings->hung, ret)) {
+        if (settings->on_trial)
+            settings->on_trial(settings->user, info->id, ret->driver);
         (void)try_key(info, ret);
+    }
     close(fd);
 }

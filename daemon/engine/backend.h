@@ -39,6 +39,10 @@ struct backend_settings {
     const char *hung_drivers; // the same; drivers that hung before
     const char *fault;        // backend_fault only
     uint32_t workers;         // most threads that will use one key at once
+    // Called by probe() before the first operation with a driver, which may hang; NULL: nobody
+    // wants to know.
+    void (*on_trial)(void *user, enum algorithm_id algorithm, const char *driver);
+    void *user;
 };
 
 // Whether open() or a request failed for want of what others have, and would work another time:

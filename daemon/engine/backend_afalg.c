@@ -26,6 +26,8 @@
 struct backend {
     char *deny;
     char *hung;
+    void (*on_trial)(void *user, enum algorithm_id algorithm, const char *driver);
+    void *user;
     uint32_t n_ops_max;
     bool by_ecb[ALGORITHM_COUNT]; // CTR keystream is made with ECB
 };
@@ -68,6 +70,8 @@ static int afalg_init(const struct backend_settings *settings, struct backend **
         afalg_fini(backend);
         return -ENOMEM;
     }
+    backend->on_trial = settings->on_trial;
+    backend->user = settings->user;
     backend->n_ops_max = settings->workers < OPS_MAX ? settings->workers : OPS_MAX;
     kcapi_adapter_init();
     *ret = backend;
@@ -101,10 +105,14 @@ static void afalg_ops_probe(struct backend *backend, enum algorithm_id algorithm
                             struct backend_probe *ret)
 {
     const struct algorithm_info *ecb = ecb_info(algorithm);
+    const struct afalg_probe_settings settings = {.deny = backend->deny,
+                                                  .hung = backend->hung,
+                                                  .on_trial = backend->on_trial,
+                                                  .user = backend->user};
     struct backend_probe probe;
 
     backend->by_ecb[algorithm] = false;
-    afalg_probe(algorithm_get(algorithm), backend->deny, backend->hung, ret);
+    afalg_probe(algorithm_get(algorithm), &settings, ret);
     if (ret->error == 0) {
         ret->makes = BACKEND_MAKES_REQUESTS;
         if (algorithm_get(algorithm)->mode == ALGORITHM_CTR)
@@ -113,7 +121,7 @@ static void afalg_ops_probe(struct backend *backend, enum algorithm_id algorithm
     }
     if (!ecb)
         return;
-    afalg_probe(ecb, backend->deny, backend->hung, &probe);
+    afalg_probe(ecb, &settings, &probe);
     if (probe.error < 0)
         return; // what is wrong with CTR itself says more
     probe.makes = BACKEND_MAKES_KEYSTREAM;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The loop itself. Guarantees: it never waits for a worker, a driver's request, front or the
-// monitor, so that a PING is answered whatever a driver does to the workers. Must not know how the
-// work is done.
+// The loop itself. Guarantees: it never waits for a worker, front or the monitor, and for a driver
+// (when a key is set) a quarter of a second once, so that a PING is answered whatever a driver does
+// to the workers. Must not know how the work is done.
 #include "control.h"
 
 #include <errno.h>

@@ -246,6 +246,8 @@ static int open_stream(struct control *control, const struct message_engine_stre
         r = -EOPNOTSUPP;
     if (r == 0)
         r = open_key(control, row, bytes, &key);
+    if (r == -ETIMEDOUT)
+        control_watch_keys(control);
     explicit_bzero(bytes, sizeof(bytes));
     if (r == 0)
         channel_set_stream(channel, asked->stream, key);

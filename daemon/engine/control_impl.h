@@ -114,6 +114,7 @@ void control_report_distrust(struct control *control);
 // driver, and quarantines it.
 int control_watch_init(struct control *control);
 void control_watch_begin(struct control *control); // at a worker's call, in its thread
+void control_watch_keys(struct control *control);  // a key was not set in time
 // The driver of a row hangs in another thread than a worker's.
 void control_watch_blame(struct control *control, const struct offer_row *row);
 

@@ -35,6 +35,33 @@ static void replace(struct control *control, uint32_t worker)
     }
 }
 
+// Keepers set and close keys. Nobody waits for one that hangs, so it need not be replaced.
+static bool look_at_keepers(struct control *control, bool *any_hung)
+{
+    struct offer *offer = control->offer;
+    bool again = false;
+
+    for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
+        for (uint32_t b = 0; b < offer->n_backends; b++) {
+            struct offer_row *row = &offer->rows[a][b];
+
+            if (!offer_row_is_first_of_room(offer, a, b) || verify_hangs(&row->trust))
+                continue;
+            const uint32_t n_looks = keeper_look(key_room_keeper(row->room));
+            again = again || n_looks > 0;
+            if (n_looks >= LOOKS_MAX && offer_distrust_hung(offer, &row->trust))
+                *any_hung = true;
+        }
+    }
+    return again;
+}
+
+void control_watch_keys(struct control *control)
+{
+    if (!evtimer_pending(&control->watch.look, NULL))
+        expect_look(control);
+}
+
 static void on_look_event(evutil_socket_t fd, short what, void *arg)
 {
     struct control *control = arg;
@@ -52,6 +79,7 @@ static void on_look_event(evutil_socket_t fd, short what, void *arg)
         replace(control, i);
         any_hung = true;
     }
+    again = look_at_keepers(control, &any_hung) || again;
     if (any_hung)
         control_report_distrust(control);
     if (again || !worker_pool_rest(control->pool))

@@ -112,25 +112,25 @@ static void take_kept_calibration(struct engine *engine)
                  holds ? "of this machine" : "of another kernel, CPU or OpenSSL", n_taken);
 }
 
-static void tell_trial(const struct offer_row *row, uint32_t kind)
+static void tell_trial(enum algorithm_id algorithm, const char *driver, uint32_t kind)
 {
     struct message m = {.type = MESSAGE_QUARANTINE,
-                        .u.quarantine = {.algorithm = row->info->id, .kind = kind}};
+                        .u.quarantine = {.algorithm = algorithm, .kind = kind}};
 
-    quarantine_make_name(row->probe.driver, m.u.quarantine.driver);
+    quarantine_make_name(driver, m.u.quarantine.driver);
     (void)role_send(&m); // a monitor that is gone is noticed soon enough
 }
 
-static void on_trial_begin(void *user, const struct offer_row *row)
+static void on_trial_begin(void *user, enum algorithm_id algorithm, const char *driver)
 {
     (void)user;
-    tell_trial(row, MESSAGE_QUARANTINE_TRIAL);
+    tell_trial(algorithm, driver, MESSAGE_QUARANTINE_TRIAL);
 }
 
-static void on_trial_end(void *user, const struct offer_row *row)
+static void on_trial_end(void *user, enum algorithm_id algorithm, const char *driver)
 {
     (void)user;
-    tell_trial(row, MESSAGE_QUARANTINE_TRIAL_END);
+    tell_trial(algorithm, driver, MESSAGE_QUARANTINE_TRIAL_END);
 }
 
 static int start(struct engine *engine)

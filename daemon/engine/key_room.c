@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#define KEEPER_WAIT_MS 1000u
+
 struct key_room {
+    struct keeper *keeper;
     pthread_mutex_t mutex;
     struct key_place *oldest; // of the places with a key
     struct key_place *newest;
@@ -31,8 +34,11 @@ int key_room_new(struct key_room **ret)
 
     if (!room)
         return -ENOMEM;
-    r = -pthread_mutex_init(&room->mutex, NULL);
+    r = keeper_new(&room->keeper);
+    if (r == 0)
+        r = -pthread_mutex_init(&room->mutex, NULL);
     if (r < 0) {
+        (void)keeper_free(room->keeper, 0);
         free(room);
         return r;
     }
@@ -42,11 +48,16 @@ int key_room_new(struct key_room **ret)
 
 void key_room_free(struct key_room *room)
 {
-    if (!room)
+    if (!room || !keeper_free(room->keeper, KEEPER_WAIT_MS))
         return;
     assert(!room->oldest);
     pthread_mutex_destroy(&room->mutex);
     free(room);
+}
+
+struct keeper *key_room_keeper(struct key_room *room)
+{
+    return room->keeper;
 }
 
 static void append(struct key_room *room, struct key_place *place)

@@ -3,7 +3,8 @@
 // are counted, and a stream that needs one while the driver has no room gets that of the stream
 // which has been idle for longest. Knows neither backends nor algorithms.
 //
-// Threads: any; nothing here waits for a driver.
+// Threads: any; nothing here waits for a driver: that is the keeper's, who sets keys for streams
+// that are opened, and closes those of streams that are gone.
 #ifndef CRYPTOD_DAEMON_KEY_ROOM_H
 #define CRYPTOD_DAEMON_KEY_ROOM_H
 
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "backend.h"
+#include "keeper.h"
 
 #define KEY_ROOM_IDLE_MS 1000u // a key used later than that ago is not taken from its stream
 
@@ -36,8 +38,11 @@ struct key_place {
 // 0 or a negative errno.
 int key_room_new(struct key_room **ret);
 
-// All places must have been cleared. NULL is allowed.
+// No job can come any more. Waits for those that are left, up to a second, and leaves a keeper that
+// hangs all that it has. NULL is allowed.
 void key_room_free(struct key_room *room);
+
+struct keeper *key_room_keeper(struct key_room *room);
 
 // Puts a key that was set into a place without one, as used just now.
 void key_room_put(struct key_room *room, struct key_place *place, struct backend_key *set,

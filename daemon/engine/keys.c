@@ -9,7 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SET_WAIT_MS 250u // a key that is not set by then is as good as refused
+
 struct key {
+    struct keeper_job job; // first; with a room only, as the next two
+    bool is_set;           // or was tried to: set_error. The keeper's mutex is theirs
+    int set_error;
     _Atomic uint32_t n_refs;
     _Atomic bool was_compared;
     struct key_source source;
@@ -41,60 +46,88 @@ static int set_with_room(const struct key_source *source, const uint8_t *bytes,
     return -EUSERS;
 }
 
-static int set_first(struct key *key, const uint8_t *bytes)
+// A driver's own key, without a room.
+static int set_directly(struct key *key, const uint8_t *bytes)
 {
     const struct key_source *source = &key->source;
-    struct backend_key *set;
-    int r;
 
-    if (!source->room)
-        return source->ops->open(source->backend, source->info->id, bytes, &key->place.set);
-    r = set_with_room(source, bytes, &set);
-    if (r < 0)
-        return r;
-    r = -pthread_mutex_init(&key->setting, NULL);
-    if (r < 0) {
-        source->ops->close(set);
-        return r;
-    }
-    memcpy(key->bytes, bytes, source->info->n_key);
-    key_room_put(source->room, &key->place, set, source->count);
-    return 0;
+    return source->ops->open(source->backend, source->info->id, bytes, &key->place.set);
 }
 
-static void clear(struct key *key)
+// In the keeper's thread, with a reference.
+static void set_first(struct keeper_job *job)
 {
+    struct key *key = (struct key *)(void *)job;
     const struct key_source *source = &key->source;
-    struct backend_key *set = key->place.set;
+    struct backend_key *set;
 
-    if (source->room) {
-        set = key_room_clear(source->room, &key->place);
-        pthread_mutex_destroy(&key->setting);
-    }
+    key->set_error = set_with_room(source, key->bytes, &set);
+    if (key->set_error == 0)
+        key_room_put(source->room, &key->place, set, source->count);
+    keeper_tell(key_room_keeper(source->room), &key->is_set);
+    key_unref(key);
+}
+
+// By the keeper, because the driver may hang. Then the reference is lost with it, and the key
+// stays.
+static int set_by_keeper(struct key *key, const uint8_t *bytes)
+{
+    struct keeper *keeper = key_room_keeper(key->source.room);
+    int r = -pthread_mutex_init(&key->setting, NULL);
+
+    if (r < 0)
+        return r;
+    memcpy(key->bytes, bytes, key->source.info->n_key);
+    key->job.run = set_first;
+    keeper_push(keeper, &key_ref(key)->job);
+    return keeper_wait(keeper, &key->is_set, SET_WAIT_MS) ? key->set_error : -ETIMEDOUT;
+}
+
+static void free_key(struct key *key)
+{
+    if (key->reference.key)
+        key->reference.ops->close(key->reference.key);
+    explicit_bzero(key->bytes, sizeof(key->bytes));
+    free(key);
+}
+
+// In the keeper's thread, or where the driver hangs and nothing is closed.
+static void end_with_room(struct keeper_job *job)
+{
+    struct key *key = (struct key *)(void *)job;
+    const struct key_source *source = &key->source;
+    struct backend_key *set = key_room_clear(source->room, &key->place);
+
     if (!verify_hangs(source->trust))
         source->ops->close(set);
+    pthread_mutex_destroy(&key->setting);
+    free_key(key);
 }
 
 int key_open(const struct key_source *source, const uint8_t *bytes, struct key **ret)
 {
     struct key *key = calloc(1, sizeof(*key));
-    int r;
+    int r = 0;
 
     if (!key)
         return -ENOMEM;
     atomic_init(&key->n_refs, 1);
     key->source = *source;
     key->reference.ops = source->reference_ops;
-    r = set_first(key, bytes);
-    if (r == 0 && source->reference) {
+    if (source->reference)
         r = source->reference_ops->open(source->reference, source->info->id, bytes,
                                         &key->reference.key);
-        if (r < 0)
-            clear(key);
+    if (r == 0 && source->room) {
+        r = set_by_keeper(key, bytes);
+        if (r < 0) {
+            key_unref(key);
+            return r;
+        }
+    } else if (r == 0) {
+        r = set_directly(key, bytes);
     }
     if (r < 0) {
-        explicit_bzero(key->bytes, sizeof(key->bytes));
-        free(key);
+        free_key(key);
         return r;
     }
     *ret = key;
@@ -111,11 +144,15 @@ void key_unref(struct key *key)
 {
     if (!key || atomic_fetch_sub_explicit(&key->n_refs, 1, memory_order_acq_rel) > 1)
         return;
-    clear(key);
-    if (key->reference.key)
-        key->reference.ops->close(key->reference.key);
-    explicit_bzero(key->bytes, sizeof(key->bytes));
-    free(key);
+    if (!key->source.room) {
+        key->source.ops->close(key->place.set);
+        free_key(key);
+    } else if (verify_hangs(key->source.trust)) {
+        end_with_room(&key->job);
+    } else {
+        key->job.run = end_with_room;
+        keeper_push(key_room_keeper(key->source.room), &key->job);
+    }
 }
 
 const struct algorithm_info *key_info(const struct key *key)

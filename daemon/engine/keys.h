@@ -27,13 +27,14 @@ struct key_source {
 };
 
 // Sets the key (its length is the algorithm's) in the backend, and in the reference. 0; -EUSERS:
-// there is no room, and nobody idle; or the backend's negative errno.
+// there is no room, and nobody idle; -ETIMEDOUT: the driver does not come back, for a quarter of a
+// second, or since somebody has waited for that already; or the backend's negative errno.
 int key_open(const struct key_source *source, const uint8_t *bytes, struct key **ret);
 
 struct key *key_ref(struct key *key);
 
-// The last one closes the backend's key; not if the driver hangs, which could keep whoever closes
-// it: then what the kernel has of it stays until the process ends. NULL is allowed.
+// The last one has the backend's key closed, with a room by its keeper; not if the driver hangs:
+// then what the kernel has of it stays until the process ends. Never waits. NULL is allowed.
 void key_unref(struct key *key);
 
 const struct algorithm_info *key_info(const struct key *key);

@@ -34,11 +34,9 @@ static void compare_row(struct offer *offer, struct offer_row *row,
     int r;
 
     if (trials)
-        trials->begin(trials->user, row);
+        trials->begin(trials->user, row->info->id, row->probe.driver);
     r = selftest_run(row->backend->ops, row->backend->instance, offer->reference.ops,
                      offer->reference.instance, row->info, row->probe.makes, text);
-    if (trials)
-        trials->end(trials->user, row);
     if (r == 0)
         return;
     row->wrong = !backend_is_lack(r);
@@ -111,6 +109,8 @@ static int make_rows(struct offer *offer, const char *quarantined,
             row->backend = &offer->backends[b];
             measure_table_clear(&row->table);
             probe_row(offer, row, quarantined, trials);
+            if (trials)
+                trials->end(trials->user, row->info->id, row->probe.driver);
             r = give_room(offer, row, b);
         }
     }
@@ -179,7 +179,9 @@ int offer_init(struct offer *offer, const struct message_role_config *config, ui
     const struct backend_settings settings = {.deny_drivers = config->deny_drivers,
                                               .hung_drivers = hung,
                                               .fault = config->fault,
-                                              .workers = n_workers};
+                                              .workers = n_workers,
+                                              .on_trial = trials ? trials->begin : NULL,
+                                              .user = trials ? trials->user : NULL};
     const long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
     int r;
 
@@ -314,6 +316,16 @@ bool offer_distrust_hung(struct offer *offer, const struct verify_trust *trust)
         }
     }
     return true;
+}
+
+bool offer_row_is_first_of_room(const struct offer *offer, uint32_t a, uint32_t b)
+{
+    const struct key_room *room = offer->rows[a][b].room;
+
+    for (uint32_t i = 0; i < a; i++) // rooms are of one backend
+        if (offer->rows[i][b].room == room)
+            return false;
+    return room != NULL;
 }
 
 // ---------------------------------------------------------------- telling

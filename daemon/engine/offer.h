@@ -61,8 +61,8 @@ struct offer {
 // Told before a driver does its first operations, and after them. A driver that never comes back is
 // known to whoever was told.
 struct offer_trials {
-    void (*begin)(void *user, const struct offer_row *row);
-    void (*end)(void *user, const struct offer_row *row);
+    void (*begin)(void *user, enum algorithm_id algorithm, const char *driver);
+    void (*end)(void *user, enum algorithm_id algorithm, const char *driver);
     void *user;
 };
 
@@ -106,6 +106,9 @@ bool offer_quarantine(struct offer_row *row);
 // not come back; offer_quarantine() does the rest. false: it is no driver's (this CPU's own code
 // cannot hang), or nobody's.
 bool offer_distrust_hung(struct offer *offer, const struct verify_trust *trust);
+
+// Whether no row before this one (in the order of both indices) has its room; false without one.
+bool offer_row_is_first_of_room(const struct offer *offer, uint32_t a, uint32_t b);
 
 void offer_get_message(const struct offer *offer, struct message_engine_offer *ret);
 
