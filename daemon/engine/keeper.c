@@ -17,11 +17,11 @@ struct keeper {
     pthread_cond_t told;
     struct keeper_job *first;
     struct keeper_job *last;
-    uint64_t n_ended; // jobs
+    uint64_t n_begun; // jobs
     bool runs;        // one
     bool is_late;     // it
     bool stop;
-    uint64_t seen; // n_ended at the last look
+    uint64_t seen; // n_begun at the last look
     uint32_t n_seen;
     bool has_thread;
     pthread_t thread;
@@ -44,11 +44,11 @@ static void *keeper_main(void *arg)
         }
         keeper->first = job->next;
         keeper->runs = true;
+        keeper->n_begun++;
         pthread_mutex_unlock(&keeper->mutex);
         job->run(job);
         pthread_mutex_lock(&keeper->mutex);
         keeper->runs = keeper->is_late = false;
-        keeper->n_ended++;
     }
     pthread_mutex_unlock(&keeper->mutex);
     return NULL;
@@ -174,8 +174,8 @@ uint32_t keeper_look(struct keeper *keeper)
     uint32_t n_seen;
 
     pthread_mutex_lock(&keeper->mutex);
-    keeper->n_seen = keeper->runs && keeper->n_ended == keeper->seen ? keeper->n_seen + 1 : 0;
-    keeper->seen = keeper->n_ended;
+    keeper->n_seen = keeper->runs && keeper->n_begun == keeper->seen ? keeper->n_seen + 1 : 0;
+    keeper->seen = keeper->n_begun;
     n_seen = keeper->n_seen;
     pthread_mutex_unlock(&keeper->mutex);
     return n_seen;
