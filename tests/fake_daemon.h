@@ -64,6 +64,7 @@ struct fake_daemon {
     _Atomic uint32_t revoked;    // keystream slots
     _Atomic uint32_t lost;       // clients that went away
     _Atomic uint32_t turns;      // looks at everything
+    _Atomic uint32_t looks;      // at a client's memory, by the test
 
     int listener;
     pthread_t thread;
@@ -80,7 +81,7 @@ void fake_daemon_start(struct fake_daemon *fake);
 void fake_daemon_stop(struct fake_daemon *fake);
 
 // The shared memory of the only client.
-const struct shm_map *fake_daemon_map(const struct fake_daemon *fake);
+struct shm_map fake_daemon_map(struct fake_daemon *fake);
 
 // Waits (at most 10 s) until the counter is at least n.
 void fake_daemon_wait(_Atomic uint32_t *counter, uint32_t n);

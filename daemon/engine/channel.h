@@ -96,7 +96,7 @@ enum channel_need {
 };
 enum channel_need channel_need(const struct fair_item *item);
 
-// The trust in whoever will do the work; NULL: nobody will. It outlives the item.
+// The trust in who may hang with the work (key_trust()). It outlives the item.
 struct verify_trust *channel_trust(const struct fair_item *item);
 
 // Does the work of an item that channel_collect() pushed. verifier: the worker's; NULL: nothing is

@@ -221,6 +221,7 @@ static int open_key(struct control *control, struct offer_row *row, const uint8_
         .reference = is_watched ? reference->instance : NULL,
         .statistics = &row->statistics,
         .trust = &row->trust,
+        .may_hang = row->probe.is_watched,
         .room = row->room,
         .count = &row->keys,
     };

@@ -49,7 +49,7 @@ static bool look_at_keepers(struct control *control, bool *any_hung)
                 continue;
             const uint32_t n_looks = keeper_look(key_room_keeper(row->room));
             again = again || n_looks > 0;
-            if (n_looks >= LOOKS_MAX && offer_distrust_hung(offer, &row->trust))
+            if (n_looks > LOOKS_MAX && offer_distrust_hung(offer, &row->trust))
                 *any_hung = true;
         }
     }

@@ -174,7 +174,7 @@ uint32_t keeper_look(struct keeper *keeper)
     uint32_t n_seen;
 
     pthread_mutex_lock(&keeper->mutex);
-    keeper->n_seen = keeper->runs && keeper->n_begun == keeper->seen ? keeper->n_seen + 1 : 0;
+    keeper->n_seen = !keeper->runs ? 0 : keeper->n_begun == keeper->seen ? keeper->n_seen + 1 : 1;
     keeper->seen = keeper->n_begun;
     n_seen = keeper->n_seen;
     pthread_mutex_unlock(&keeper->mutex);

@@ -31,7 +31,7 @@ bool keeper_wait(struct keeper *keeper, const bool *done, uint32_t timeout_ms);
 // For a job: sets *done, and wakes whoever waits for it.
 void keeper_tell(struct keeper *keeper, bool *done);
 
-// For how many looks before this one it has been in one job.
+// For how many looks it has been in one job, this one included; 0: it has nothing to do.
 uint32_t keeper_look(struct keeper *keeper);
 
 // Does what is left, ends the thread, and frees it. false: it has not ended within timeout_ms

@@ -162,7 +162,7 @@ const struct algorithm_info *key_info(const struct key *key)
 
 struct verify_trust *key_trust(const struct key *key)
 {
-    return key->source.trust;
+    return key->source.may_hang ? key->source.trust : NULL;
 }
 
 // ---------------------------------------------------------------- using them

@@ -22,6 +22,7 @@ struct key_source {
     struct backend *reference;               // NULL: results are never compared
     struct statistics *statistics;
     struct verify_trust *trust;
+    bool may_hang;         // a driver, and not this CPU's own code
     struct key_room *room; // of the driver; NULL: any number of keys can be set
     struct key_count *count;
 };
@@ -38,6 +39,7 @@ struct key *key_ref(struct key *key);
 void key_unref(struct key *key);
 
 const struct algorithm_info *key_info(const struct key *key);
+// The trust in who may hang with this key; NULL: nobody does.
 struct verify_trust *key_trust(const struct key *key);
 
 // One request, in place; counts it, and compares it if the verifier (NULL: none) chooses it. 0;

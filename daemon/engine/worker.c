@@ -195,12 +195,13 @@ static bool worker_needs_help(const struct worker *worker, enum channel_need nee
 static uint64_t worker_begin_request(struct worker *worker, struct fair_item *item)
 {
     struct worker_pool *pool = worker->pool;
+    struct verify_trust *trust = channel_trust(item);
     const uint64_t turn = atomic_load_explicit(&worker->turn, memory_order_relaxed) + 1;
 
     worker->item = item;
-    atomic_store_explicit(&worker->trust, channel_trust(item), memory_order_relaxed);
+    atomic_store_explicit(&worker->trust, trust, memory_order_relaxed);
     atomic_store(&worker->turn, turn);
-    if (pool->settings.on_busy && !atomic_load(&pool->is_watched) &&
+    if (trust && pool->settings.on_busy && !atomic_load(&pool->is_watched) &&
         !atomic_exchange(&pool->is_watched, true))
         pool->settings.on_busy(pool->settings.user);
     return turn;

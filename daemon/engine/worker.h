@@ -33,8 +33,9 @@ struct worker_settings {
     uint32_t verify; // how many results are compared: VERIFY_OFF, VERIFY_ALL or one of how many
     // A backend lost its trust. Called by the worker that found it out.
     void (*on_distrust)(void *user);
-    // A worker begins a request while nobody looks whether it ends: worker_pool_look() is to be
-    // called at intervals from now on. Called by the worker. NULL: nobody ever looks.
+    // A worker begins a request that may hang while nobody looks whether it ends:
+    // worker_pool_look() is to be called at intervals from now on. Called by the worker. NULL:
+    // nobody ever looks.
     void (*on_busy)(void *user);
 };
 
@@ -62,8 +63,8 @@ struct worker_look {
 // be looked at again, worker_pool_rest() may end the rounds.
 void worker_pool_look(struct worker_pool *pool, uint32_t worker, struct worker_look *ret);
 
-// From now on a worker that begins a request calls on_busy. false: one has begun already, and the
-// looks must go on.
+// From now on a worker that begins a request that may hang calls on_busy. false: one has begun
+// already, and the looks must go on.
 bool worker_pool_rest(struct worker_pool *pool);
 
 // Gives the work of a worker that hangs, as the last look saw it, to a new thread. 0; -EALREADY: it

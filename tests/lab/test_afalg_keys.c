@@ -82,6 +82,6 @@ Test(afalg_keys, are_shared_when_they_are_few)
     cr_expect_eq(statistics.errors, 0);
     for (uint32_t i = 0; i < N_KEYS; i++)
         key_unref(keys[i]);
-    cr_expect_eq(count.n_set, 0);
     key_room_free(room);
+    cr_expect_eq(count.n_set, 0);
 }

@@ -128,6 +128,7 @@ void ring_client_open(struct ring_client *client, uint32_t stream, enum algorith
         .reference = client->pool->reference,
         .statistics = &client->pool->statistics,
         .trust = &client->pool->trust,
+        .may_hang = true,
     };
     uint8_t taken[ALGORITHM_KEY_MAX];
     struct key *opened = NULL;

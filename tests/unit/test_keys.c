@@ -155,9 +155,8 @@ Test(keys, nobody_waits_for_a_driver_that_hangs)
     clock_gettime(CLOCK_MONOTONIC, &after);
     cr_expect_lt(after.tv_sec - before.tv_sec, 60, "1000 times a quarter of a second would be 250");
     cr_expect_null(key);
-    cr_expect_eq(keeper_look(key_room_keeper(rig.room)), 0, "the first look");
-    cr_expect_eq(keeper_look(key_room_keeper(rig.room)), 1);
-    cr_expect_eq(keeper_look(key_room_keeper(rig.room)), 2);
+    for (uint32_t i = 1; i < 4; i++)
+        cr_expect_eq(keeper_look(key_room_keeper(rig.room)), i);
     cr_expect_not(keeper_free(key_room_keeper(rig.room), 0));
 }
 

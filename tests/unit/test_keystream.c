@@ -118,7 +118,7 @@ static size_t count_slots_with_data(void)
     size_t n = 0;
 
     if (!map.base) {
-        map = *fake_daemon_map(&fake);
+        map = fake_daemon_map(&fake);
         map.base = mremap(map.base, 0, map.size, MREMAP_MAYMOVE);
         cr_assert_neq(map.base, MAP_FAILED);
     }
