@@ -16,6 +16,7 @@ struct key_room {
     pthread_mutex_t mutex;
     struct key_place *oldest; // of the places with a key
     struct key_place *newest;
+    struct key_place *left_behind;
 };
 
 // Coarse: a tick (4 ms or so) is enough, and it costs no system call where there is a vdso.
@@ -151,6 +152,18 @@ struct backend_key *key_room_take_idle(struct key_room *room)
         set = empty(room, place);
     pthread_mutex_unlock(&room->mutex);
     return set;
+}
+
+void key_room_leave_behind(struct key_room *room, struct key_place *place)
+{
+    pthread_mutex_lock(&room->mutex);
+    if (place->set) {
+        take_out(room, place);
+        atomic_fetch_sub_explicit(&place->count->n_set, 1, memory_order_relaxed);
+    }
+    place->after = room->left_behind;
+    room->left_behind = place;
+    pthread_mutex_unlock(&room->mutex);
 }
 
 struct backend_key *key_room_clear(struct key_room *room, struct key_place *place)

@@ -55,6 +55,9 @@ void key_room_leave(struct key_room *room, struct key_place *place);
 // Takes the key away that has been idle for longest, for the caller to close; NULL: none is idle.
 struct backend_key *key_room_take_idle(struct key_room *room);
 
+// Leaves the place's own key, and the place, to a driver that hangs, until the process ends.
+void key_room_leave_behind(struct key_room *room, struct key_place *place);
+
 // Takes the place's own key, at its end: nobody may use it. NULL: it has none.
 struct backend_key *key_room_clear(struct key_room *room, struct key_place *place);
 

@@ -83,23 +83,37 @@ static int set_by_keeper(struct key *key, const uint8_t *bytes)
     return keeper_wait(keeper, &key->is_set, SET_WAIT_MS) ? key->set_error : -ETIMEDOUT;
 }
 
-static void free_key(struct key *key)
+static void wipe(struct key *key)
 {
     if (key->reference.key)
         key->reference.ops->close(key->reference.key);
+    key->reference.key = NULL;
     explicit_bzero(key->bytes, sizeof(key->bytes));
+}
+
+static void free_key(struct key *key)
+{
+    wipe(key);
     free(key);
 }
 
-// In the keeper's thread, or where the driver hangs and nothing is closed.
+// To close it could hang as well.
+static void leave_behind(struct key *key)
+{
+    wipe(key);
+    key_room_leave_behind(key->source.room, &key->place);
+}
+
+// In the keeper's thread.
 static void end_with_room(struct keeper_job *job)
 {
     struct key *key = (struct key *)(void *)job;
-    const struct key_source *source = &key->source;
-    struct backend_key *set = key_room_clear(source->room, &key->place);
 
-    if (!verify_hangs(source->trust))
-        source->ops->close(set);
+    if (verify_hangs(key->source.trust)) { // found out meanwhile
+        leave_behind(key);
+        return;
+    }
+    key->source.ops->close(key_room_clear(key->source.room, &key->place));
     pthread_mutex_destroy(&key->setting);
     free_key(key);
 }
@@ -148,7 +162,7 @@ void key_unref(struct key *key)
         key->source.ops->close(key->place.set);
         free_key(key);
     } else if (verify_hangs(key->source.trust)) {
-        end_with_room(&key->job);
+        leave_behind(key);
     } else {
         key->job.run = end_with_room;
         keeper_push(key_room_keeper(key->source.room), &key->job);

@@ -187,7 +187,6 @@ Test(keys, of_a_driver_that_hangs_are_left_to_the_kernel)
         usleep(10000);
     cr_expect_eq(rig.count.n_set, 0);
     cr_expect_eq(open_key(1, &more), -EUSERS, "the backend has it still");
-    key_room_free(rig.room);
 }
 
 // ---------------------------------------------------------------- several at once
