@@ -236,7 +236,7 @@ Test(limits, locked_memory)
 
 Test(limits, requests_in_flight)
 {
-    start(CONF "limits.requests_per_uid=40\n", ALGORITHM_AES_256_CTR, work_at_a_limit);
+    start(CONF "limits.requests_per_uid=6\n", ALGORITHM_AES_256_CTR, work_at_a_limit);
     run_other();
     in_log("requests refused: uid 61993 is at a limit (requests_per_uid)");
     cr_expect_geq(refused(CRYPTOD_LIMIT_REQUESTS), 1);
