@@ -10,8 +10,10 @@ static const struct policy_rule sanitizer_rules[] = {
     {"madvise", POLICY_ALLOW, 0, {{0}}, "sanitizer: its own memory stays out of dumps"},
     {"mmap", POLICY_ALLOW, 0, {POLICY_ARG_WITHIN(2, PROT_READ | PROT_WRITE)}, "sanitizer: its own memory, without reserve"},
     {"sigaltstack", POLICY_ALLOW, 0, {{0}}, "sanitizer: stacks of its signal handlers"},
+#if defined(__SANITIZE_THREAD__)
     {"nanosleep", POLICY_ALLOW, 0, {{0}}, "sanitizer: a thread of its own that sleeps"},
     {"sched_yield", POLICY_ALLOW, 0, {{0}}, "sanitizer: its locks"},
+#endif
 };
 // clang-format on
 
