@@ -206,8 +206,10 @@ static int enter_room(struct key *key, struct backend_key **ret)
 static int enter(struct key *key, struct verify_side *ret)
 {
     ret->ops = key->source.ops;
+    if (key->source.room)
+        return enter_room(key, &ret->key);
     ret->key = key->place.set;
-    return key->source.room ? enter_room(key, &ret->key) : 0;
+    return 0;
 }
 
 static void leave(struct key *key)
