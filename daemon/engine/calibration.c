@@ -13,11 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "thread.h"
+
 #define BULK 6u // index of 64 KiB
 // The thread gives way to others; but not so much that a busy machine with one CPU learns nothing.
-#define NICE       5
-#define NS_PER_MS  UINT64_C(1000000)
-#define NS_PER_SEC UINT64_C(1000000000)
+#define NICE      5
+#define NS_PER_MS UINT64_C(1000000)
 
 _Static_assert(CALIBRATION_JOBS_MAX == 32, "a bit a job");
 
@@ -202,15 +203,11 @@ bool calibration_finish(struct calibration *calibration)
 bool calibration_stop(struct calibration *calibration, uint32_t timeout_ms)
 {
     struct timespec end;
-    uint64_t ns;
 
     if (!calibration->has_thread)
         return true;
     calibration->cancelled = true;
-    clock_gettime(CLOCK_REALTIME, &end);
-    ns = (uint64_t)end.tv_nsec + timeout_ms * NS_PER_MS;
-    end.tv_sec += (time_t)(ns / NS_PER_SEC);
-    end.tv_nsec = (long)(ns % NS_PER_SEC);
+    end = thread_deadline(CLOCK_REALTIME, timeout_ms);
     if (pthread_timedjoin_np(calibration->thread, NULL, &end) != 0)
         return false;
     calibration->has_thread = false;

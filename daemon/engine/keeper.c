@@ -5,11 +5,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
-#define KEEPER_STACK ((size_t)256 * 1024) // bytes
+#include "thread.h"
 
 struct keeper {
     pthread_mutex_t mutex; // of all below but the thread
@@ -52,26 +51,6 @@ static void *keeper_main(void *arg)
     }
     pthread_mutex_unlock(&keeper->mutex);
     return NULL;
-}
-
-// As workers: signals are the main thread's.
-static int start_thread(struct keeper *keeper)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    int r = -pthread_attr_init(&attr);
-
-    if (r < 0)
-        return r;
-    sigfillset(&all);
-    sigdelset(&all, SIGSYS);
-    r = -pthread_attr_setstacksize(&attr, KEEPER_STACK);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (r == 0)
-        r = -pthread_create(&keeper->thread, &attr, keeper_main, keeper);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return r;
 }
 
 static int init_conditions(struct keeper *keeper)
@@ -123,7 +102,7 @@ void keeper_push(struct keeper *keeper, struct keeper_job *job)
     job->next = NULL;
     pthread_mutex_lock(&keeper->mutex);
     if (!keeper->has_thread)
-        keeper->has_thread = start_thread(keeper) == 0;
+        keeper->has_thread = thread_start(keeper_main, keeper, &keeper->thread) == 0;
     has_thread = keeper->has_thread;
     if (has_thread) {
         if (keeper->first)
@@ -140,16 +119,9 @@ void keeper_push(struct keeper *keeper, struct keeper_job *job)
 
 bool keeper_wait(struct keeper *keeper, const bool *done, uint32_t timeout_ms)
 {
-    struct timespec until;
+    const struct timespec until = thread_deadline(CLOCK_MONOTONIC, timeout_ms);
     bool is_done;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
     pthread_mutex_lock(&keeper->mutex);
     while (!*done && !keeper->is_late)
         if (pthread_cond_timedwait(&keeper->told, &keeper->mutex, &until) == ETIMEDOUT) {
@@ -191,8 +163,7 @@ bool keeper_free(struct keeper *keeper, uint32_t timeout_ms)
     keeper->stop = true;
     pthread_cond_signal(&keeper->work);
     pthread_mutex_unlock(&keeper->mutex);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += timeout_ms / 1000; // whole seconds
+    until = thread_deadline(CLOCK_REALTIME, timeout_ms);
     if (keeper->has_thread && pthread_timedjoin_np(keeper->thread, NULL, &until) != 0)
         return false;
     pthread_cond_destroy(&keeper->told);

@@ -34,8 +34,8 @@ void keeper_tell(struct keeper *keeper, bool *done);
 // For how many looks it has been in one job, this one included; 0: it has nothing to do.
 uint32_t keeper_look(struct keeper *keeper);
 
-// Does what is left, ends the thread, and frees it. false: it has not ended within timeout_ms
-// (whole seconds), and goes on having all of its own. NULL is allowed.
+// Does what is left, ends the thread, and frees it. false: it has not ended within timeout_ms, and
+// goes on having all of its own. NULL is allowed.
 bool keeper_free(struct keeper *keeper, uint32_t timeout_ms);
 
 #endif

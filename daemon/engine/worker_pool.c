@@ -5,15 +5,13 @@
 #include "worker.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "channel.h"
+#include "thread.h"
 #include "worker_impl.h"
-
-#define WORKER_STACK ((size_t)256 * 1024) // bytes; OpenSSL and libkcapi need a few KiB
 
 static void worker_on_wake(evutil_socket_t fd, short what, void *arg)
 {
@@ -79,23 +77,10 @@ int worker_pool_new(const struct worker_settings *settings, struct worker_pool *
     return 0;
 }
 
-// Signals are the main thread's: one that hit a worker would cut a driver's call short.
 static int worker_start(struct worker *worker)
 {
-    sigset_t all, before;
-    pthread_attr_t attr;
-    int r = -pthread_attr_init(&attr);
+    int r = thread_start(worker_main, worker, &worker->thread);
 
-    if (r < 0)
-        return r;
-    sigfillset(&all);
-    sigdelset(&all, SIGSYS); // SANDBOX_TRAP's handler names the call
-    r = -pthread_attr_setstacksize(&attr, WORKER_STACK);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (r == 0)
-        r = -pthread_create(&worker->thread, &attr, worker_main, worker);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
     worker->running = r == 0;
     return r;
 }
@@ -111,17 +96,10 @@ int worker_pool_start(struct worker_pool *pool)
 
 bool worker_pool_stop(struct worker_pool *pool, uint32_t timeout_ms)
 {
-    struct timespec until;
+    const struct timespec until = thread_deadline(CLOCK_REALTIME, timeout_ms);
     bool all = true;
 
     atomic_store(&pool->stop, true);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)(timeout_ms / 1000);
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
     for (uint32_t i = 0; i < pool->settings.n_workers; i++)
         if (pool->workers[i].running)
             event_active(pool->workers[i].wake, EV_READ, 0);
