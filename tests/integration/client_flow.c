@@ -11,6 +11,18 @@
 
 #define N_SLACK 64u
 
+void client_start(struct fixture *fixture, const char *extra_conf)
+{
+    fixture_start(fixture, extra_conf);
+    cr_assert_eq(cryptod_open(NULL, 5000), 0);
+}
+
+void client_finish(struct fixture *fixture)
+{
+    cryptod_close();
+    fixture_stop(fixture);
+}
+
 void client_flow_init(struct client_flow *flow, uint32_t algorithm, bool encrypt)
 {
     memset(flow, 0, sizeof *flow);

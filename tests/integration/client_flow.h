@@ -5,6 +5,7 @@
 #define CRYPTOD_TESTS_CLIENT_FLOW_H
 
 #include "cryptod.h"
+#include "fixture.h"
 #include "reference.h"
 
 // Configuration for tests that count: a deadline that even a busy machine keeps.
@@ -14,6 +15,10 @@
 #define CLIENT_REQUESTS_ONLY "limits.slots_per_channel=4\n"
 
 #define CLIENT_FLOW_MOST ((size_t)640 * 1024) // bytes a step
+
+// A daemon as fixture_start() makes it, and an open channel to it; and the end of both.
+void client_start(struct fixture *fixture, const char *extra_conf);
+void client_finish(struct fixture *fixture);
 
 struct client_flow {
     const struct algorithm_info *info;

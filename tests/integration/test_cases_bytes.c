@@ -22,18 +22,6 @@ static void stop(void)
 
 TestSuite(cases_bytes, .timeout = 300, .fini = stop);
 
-static void start(const char *extra_conf)
-{
-    fixture_start(&fixture, extra_conf);
-    cr_assert_eq(cryptod_open(NULL, 5000), 0);
-}
-
-static void finish(void)
-{
-    cryptod_close();
-    fixture_stop(&fixture);
-}
-
 // By the provider, for each of its ciphers; all but ChaCha20 must have used the daemon.
 static void each_cipher(void (*run)(struct pair *pair, uint64_t *seed, const uint8_t *data))
 {
@@ -98,7 +86,8 @@ Test(cases_bytes, case_08_calls_larger_than_any_send_buffer)
     uint8_t *in = malloc(N_LARGE), *out = malloc(N_LARGE), *want = malloc(N_LARGE);
 
     cr_assert(in && out && want);
-    start(CLIENT_PATIENT "engine.backends=fault\nengine.fault=hang_after=0,if_over=65536");
+    client_start(&fixture,
+                 CLIENT_PATIENT "engine.backends=fault\nengine.fault=hang_after=0,if_over=65536");
     for (uint32_t a = 0; a < ALGORITHM_CHACHA20; a++) {
         struct client_flow flow;
 
@@ -115,7 +104,7 @@ Test(cases_bytes, case_08_calls_larger_than_any_send_buffer)
     }
     cr_expect_eq(client_counters().timeouts, 0);
     cr_expect_eq(client_counters().fallbacks, 0);
-    finish();
+    client_finish(&fixture);
     free(in);
     free(out);
     free(want);
@@ -126,7 +115,7 @@ Test(cases_bytes, case_08_calls_larger_than_any_send_buffer)
 // Each call of one block is a request of its own.
 Test(cases_bytes, case_10_library_two_blocks_in_two_calls)
 {
-    start(CLIENT_PATIENT CLIENT_REQUESTS_ONLY);
+    client_start(&fixture, CLIENT_PATIENT CLIENT_REQUESTS_ONLY);
     for (uint32_t a = 0; a < ALGORITHM_CHACHA20; a++) {
         for (int encrypt = 0; encrypt < 2; encrypt++) {
             uint8_t in[32], out[32], want[32];
@@ -149,7 +138,7 @@ Test(cases_bytes, case_10_library_two_blocks_in_two_calls)
             client_flow_fini(&flow);
         }
     }
-    finish();
+    client_finish(&fixture);
 }
 
 static void two_blocks(struct pair *pair, uint64_t *seed, const uint8_t *data)
@@ -173,7 +162,7 @@ Test(cases_bytes, case_10_provider_two_blocks_in_two_calls)
 // Nothing in the middle of something changes nothing.
 Test(cases_bytes, case_11_library_length_0_and_split_streams)
 {
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
         uint8_t guard = 0x5a;
         struct client_flow flow;
@@ -193,7 +182,7 @@ Test(cases_bytes, case_11_library_length_0_and_split_streams)
         client_flow_fini(&flow);
     }
     cr_expect_eq(client_counters().fallbacks, 0);
-    finish();
+    client_finish(&fixture);
 }
 
 static void empty_and_split(struct pair *pair, uint64_t *seed, const uint8_t *data)
@@ -224,7 +213,7 @@ Test(cases_bytes, case_11_provider_length_0_and_split_streams)
 // IVs alone, with less and with more than the lane takes between them.
 Test(cases_bytes, case_33_library_1000_ivs_alone)
 {
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     for (uint32_t a = 0; a < ALGORITHM_COUNT; a++) {
         struct client_flow flow;
 
@@ -241,7 +230,7 @@ Test(cases_bytes, case_33_library_1000_ivs_alone)
     }
     cr_expect_gt(client_lane_bytes(), N_LARGE);
     cr_expect_eq(client_counters().fallbacks, 0);
-    finish();
+    client_finish(&fixture);
 }
 
 // In the way of ssh, whose lane makes keystream for the IVs to come: some come, some do not.
@@ -249,7 +238,7 @@ Test(cases_bytes, case_33_library_1000_ivs_alone_as_ssh_packets)
 {
     struct ssh_packets packets;
 
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     ssh_packets_init(&packets, UINT32_MAX - UINT64_C(500), true);
     ssh_packets_enter_lane(&packets, 4096);
     for (int i = 0; i < 1000; i++) {
@@ -258,7 +247,7 @@ Test(cases_bytes, case_33_library_1000_ivs_alone_as_ssh_packets)
     }
     cr_expect_gt(client_counters().keystream_bytes, 100 * 4096);
     ssh_packets_fini(&packets);
-    finish();
+    client_finish(&fixture);
 }
 
 static void thousand_ivs(struct pair *pair, uint64_t *seed, const uint8_t *data)

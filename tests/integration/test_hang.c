@@ -27,18 +27,6 @@ static void stop(void)
 
 TestSuite(hang, .timeout = 300, .fini = stop);
 
-static void start(const char *extra_conf)
-{
-    fixture_start(&fixture, extra_conf);
-    cr_assert_eq(cryptod_open(NULL, 5000), 0);
-}
-
-static void finish(void)
-{
-    cryptod_close();
-    fixture_stop(&fixture);
-}
-
 static void expect_hung(const char *algorithm)
 {
     const struct trust_row row = trust_row_get(algorithm, "fault");
@@ -81,7 +69,7 @@ static void expect_served_after_hang(uint32_t algorithm, const char *conf)
         "engine.workers=1\nengine.backends=fault cpu\nengine.fault=hang_after=20,algorithm=%s\n"
         "lanes.deadline_ms=1000\n%s",
         name, conf);
-    start(all);
+    client_start(&fixture, all);
     const pid_t engine = fixture_role_pid(&fixture, "engine");
     client_flow_init(&other, ALGORITHM_AES_256_CBC, true);
     client_flow_enter_lane(&other);
@@ -98,7 +86,7 @@ static void expect_served_after_hang(uint32_t algorithm, const char *conf)
     fixture_wait_log(&fixture, "worker 0 hangs in a driver: another thread has its work");
     client_flow_fini(&flow);
     client_flow_fini(&other);
-    finish();
+    client_finish(&fixture);
 }
 
 Test(hang, in_the_request_lane)
@@ -123,8 +111,8 @@ Test(hang, is_remembered_until_the_machine_restarts)
     struct client_flow flow;
     char conf[512], path[160];
 
-    start("engine.backends=fault cpu\nengine.fault=selftest,hang_after=2500\n"
-          "lanes.deadline_ms=1000\nlanes.spin_us=0");
+    client_start(&fixture, "engine.backends=fault cpu\nengine.fault=selftest,hang_after=2500\n"
+                           "lanes.deadline_ms=1000\nlanes.spin_us=0");
     client_flow_init(&flow, ALGORITHM_AES_128_CBC, true);
     client_flow_enter_lane(&flow);
     for (int i = 0; i < 100000 && client_counters().timeouts == 0; i++)
@@ -193,8 +181,9 @@ Test(hang, when_a_key_is_set)
 {
     struct client_flow flow;
 
-    start("engine.backends=fault cpu\nengine.fault=open_hangs,algorithm=aes-128-cbc\n"
-          "daemon.ping_interval_ms=100");
+    client_start(&fixture,
+                 "engine.backends=fault cpu\nengine.fault=open_hangs,algorithm=aes-128-cbc\n"
+                 "daemon.ping_interval_ms=100");
     const pid_t engine = fixture_role_pid(&fixture, "engine");
     client_flow_init(&flow, ALGORITHM_AES_128_CBC, true);
     for (int i = 0; i < 50; i++)
@@ -205,5 +194,5 @@ Test(hang, when_a_key_is_set)
     cr_expect_eq(client_counters().timeouts, 0);
     cr_expect_eq(fixture_role_pid(&fixture, "engine"), engine, "the engine lives");
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }

@@ -21,18 +21,6 @@ static void stop(void)
 
 TestSuite(client_keystream, .timeout = 300, .fini = stop);
 
-static void start(const char *extra_conf)
-{
-    fixture_start(&fixture, extra_conf);
-    cr_assert_eq(cryptod_open(NULL, 5000), 0);
-}
-
-static void finish(void)
-{
-    cryptod_close();
-    fixture_stop(&fixture);
-}
-
 static void restart_at(struct client_flow *flow, const uint8_t iv[16])
 {
     memcpy(flow->iv, iv, sizeof flow->iv);
@@ -56,7 +44,7 @@ ParameterizedTestParameters(client_keystream, every_size)
 
 ParameterizedTest(uint32_t *id, client_keystream, every_size)
 {
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     for (int encrypt = 0; encrypt <= 1; encrypt++) {
         struct client_flow flow;
         enter(&flow, *id, encrypt);
@@ -77,7 +65,7 @@ ParameterizedTest(uint32_t *id, client_keystream, every_size)
         cr_assert_eq(after.fallbacks, 0);
         client_flow_fini(&flow);
     }
-    finish();
+    client_finish(&fixture);
 }
 
 // A filled window serves the smallest calls too.
@@ -85,7 +73,7 @@ Test(client_keystream, calls_of_sixteen_bytes)
 {
     struct client_flow flow;
 
-    start(CLIENT_PATIENT "lanes.request_min=4K");
+    client_start(&fixture, CLIENT_PATIENT "lanes.request_min=4K");
     enter(&flow, ALGORITHM_AES_128_CTR, true);
     client_flow_step(&flow, N_SLOT);
     struct cryptod_counters before = client_counters();
@@ -94,7 +82,7 @@ Test(client_keystream, calls_of_sixteen_bytes)
     struct cryptod_counters after = client_counters();
     cr_assert_gt(after.keystream_bytes - before.keystream_bytes, 400000);
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }
 
 // The place is reported right at every byte around the ends of slots, and a new IV may come there.
@@ -102,7 +90,7 @@ Test(client_keystream, ivs_at_every_byte_around_borders)
 {
     struct client_flow flow;
 
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     enter(&flow, ALGORITHM_AES_256_CTR, false);
     for (size_t before = 0; before <= 33; before++) {
         client_flow_restart(&flow, false);
@@ -125,7 +113,7 @@ Test(client_keystream, ivs_at_every_byte_around_borders)
     }
     cr_assert_eq(client_counters().fallbacks, 0);
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }
 
 Test(client_keystream, counters_that_carry)
@@ -133,7 +121,7 @@ Test(client_keystream, counters_that_carry)
     struct client_flow flow;
     uint8_t iv[16];
 
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     enter(&flow, ALGORITHM_AES_192_CTR, true);
     for (int n_ones = 2; n_ones <= 16; n_ones++) {
         for (size_t blocks_before = 1; blocks_before < 40000; blocks_before *= 3) {
@@ -150,14 +138,14 @@ Test(client_keystream, counters_that_carry)
     cr_assert_gt(now.keystream_bytes, 4 * now.software_bytes, "%llu and %llu",
                  (unsigned long long)now.keystream_bytes, (unsigned long long)now.software_bytes);
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }
 
 Test(client_keystream, rekeys_and_copies)
 {
     struct client_flow flow;
 
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     enter(&flow, ALGORITHM_AES_128_CTR, true);
     for (int i = 0; i < 40; i++) {
         client_flow_restart(&flow, true);
@@ -188,7 +176,7 @@ Test(client_keystream, rekeys_and_copies)
     cr_assert_eq(client_counters().fallbacks, 0);
     cr_assert_gt(client_counters().keystream_bytes, 80 * N_SLOT);
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }
 
 // Streams of one channel share its slots.
@@ -196,7 +184,7 @@ Test(client_keystream, several_streams)
 {
     struct client_flow flows[6];
 
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     for (uint32_t i = 0; i < 6; i++)
         client_flow_init(&flows[i], i % 2 == 0 ? ALGORITHM_AES_128_CTR : ALGORITHM_AES_256_CBC, i);
     for (uint32_t i = 0; i < 6; i++)
@@ -210,7 +198,7 @@ Test(client_keystream, several_streams)
     cr_assert_gt(now.request_bytes, 0);
     for (uint32_t i = 0; i < 6; i++)
         client_flow_fini(&flows[i]);
-    finish();
+    client_finish(&fixture);
 }
 
 // The daemon takes the memory of an idle channel back; the stream goes on as if nothing had been.
@@ -218,7 +206,7 @@ Test(client_keystream, idle)
 {
     struct client_flow flow;
 
-    start(CLIENT_PATIENT "lanes.idle_s=1");
+    client_start(&fixture, CLIENT_PATIENT "lanes.idle_s=1");
     enter(&flow, ALGORITHM_AES_128_CTR, true);
     for (int round = 0; round < 3; round++) {
         client_flow_run(&flow, 40);
@@ -230,7 +218,7 @@ Test(client_keystream, idle)
     }
     cr_assert_eq(client_counters().fallbacks, 0);
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }
 
 // A daemon that allows small channels only: no keystream, but the request lane.
@@ -238,7 +226,7 @@ Test(client_keystream, a_limit_of_four_slots)
 {
     struct client_flow flow;
 
-    start(CLIENT_PATIENT CLIENT_REQUESTS_ONLY);
+    client_start(&fixture, CLIENT_PATIENT CLIENT_REQUESTS_ONLY);
     client_flow_init(&flow, ALGORITHM_AES_128_CTR, true);
     client_flow_enter_lane(&flow);
     cr_assert_eq(cryptod_stream_lane(flow.stream), CRYPTOD_LANE_REQUEST);
@@ -246,7 +234,7 @@ Test(client_keystream, a_limit_of_four_slots)
     cr_assert_eq(client_counters().keystream_bytes, 0);
     cr_assert_gt(client_counters().request_bytes, 600000);
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }
 
 // ---------------------------------------------------------------- ssh's ChaCha20
@@ -255,7 +243,7 @@ Test(client_keystream, packets_of_any_length)
 {
     struct ssh_packets packets;
 
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     for (int encrypt = 0; encrypt <= 1; encrypt++) {
         ssh_packets_init(&packets, encrypt ? 3 : UINT32_MAX - 600ull, encrypt);
         ssh_packets_enter_lane(&packets, 32784);
@@ -281,7 +269,7 @@ Test(client_keystream, packets_of_any_length)
     struct cryptod_counters now = client_counters();
     cr_assert_eq(now.fallbacks, 0);
     cr_assert_gt(now.keystream_bytes, now.software_bytes);
-    finish();
+    client_finish(&fixture);
 }
 
 // One IV and then a long message: not packets, so it stays in software.
@@ -289,11 +277,11 @@ Test(client_keystream, a_plain_chacha_stream_stays_in_software)
 {
     struct client_flow flow;
 
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     client_flow_init(&flow, ALGORITHM_CHACHA20, true);
     client_flow_run(&flow, 100);
     cr_assert_eq(cryptod_stream_lane(flow.stream), CRYPTOD_LANE_SOFTWARE);
     cr_assert_eq(client_counters().keystream_bytes, 0);
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }

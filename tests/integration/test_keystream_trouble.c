@@ -23,18 +23,6 @@ static void stop(void)
 
 TestSuite(client_keystream_trouble, .timeout = 300, .fini = stop);
 
-static void start(const char *extra_conf)
-{
-    fixture_start(&fixture, extra_conf);
-    cr_assert_eq(cryptod_open(NULL, 5000), 0);
-}
-
-static void finish(void)
-{
-    cryptod_close();
-    fixture_stop(&fixture);
-}
-
 static bool packets_are_right(struct ssh_packets *packets, int n)
 {
     for (int i = 0; i < n; i++)
@@ -76,7 +64,7 @@ Test(client_keystream_trouble, forks_in_mid_stream)
 {
     struct client_flow flow;
 
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     client_flow_init(&flow, ALGORITHM_AES_256_CTR, true);
     client_flow_enter_lane(&flow);
     for (size_t i = 0; i < 12; i++) {
@@ -96,14 +84,14 @@ Test(client_keystream_trouble, forks_in_mid_stream)
     }
     cr_assert_eq(client_counters().fallbacks, 0);
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }
 
 Test(client_keystream_trouble, forks_between_packets)
 {
     struct ssh_packets packets;
 
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     ssh_packets_init(&packets, 7, true);
     for (int i = 0; i < 6; i++) {
         ssh_packets_enter_lane(&packets, N_PACKET);
@@ -119,7 +107,7 @@ Test(client_keystream_trouble, forks_between_packets)
     }
     cr_assert_eq(client_counters().fallbacks, 0);
     ssh_packets_fini(&packets);
-    finish();
+    client_finish(&fixture);
 }
 
 static void recover(struct ssh_packets *packets)
@@ -142,7 +130,7 @@ ParameterizedTest(char role[16], client_keystream_trouble, killed)
 {
     struct ssh_packets packets;
 
-    start(CLIENT_PATIENT);
+    client_start(&fixture, CLIENT_PATIENT);
     ssh_packets_init(&packets, 1000, false);
     for (int round = 0; round < 2; round++) {
         ssh_packets_enter_lane(&packets, N_PACKET);
@@ -157,7 +145,7 @@ ParameterizedTest(char role[16], client_keystream_trouble, killed)
         recover(&packets);
     }
     ssh_packets_fini(&packets);
-    finish();
+    client_finish(&fixture);
 }
 
 // Stopped: one deadline, and not another; continued: the lane is back.
@@ -165,7 +153,7 @@ Test(client_keystream_trouble, stopped_and_continued)
 {
     struct ssh_packets packets;
 
-    start("lanes.deadline_ms=200");
+    client_start(&fixture, "lanes.deadline_ms=200");
     ssh_packets_init(&packets, 1, true);
     ssh_packets_enter_lane(&packets, N_PACKET);
     uint64_t timeouts = client_counters().timeouts;
@@ -183,7 +171,7 @@ Test(client_keystream_trouble, stopped_and_continued)
     cr_assert(packets_are_right(&packets, 50));
     cr_assert_gt(client_counters().keystream_bytes, used);
     ssh_packets_fini(&packets);
-    finish();
+    client_finish(&fixture);
 }
 
 // The engine fails now and then: each failure costs software, and no byte.
@@ -192,7 +180,7 @@ Test(client_keystream_trouble, every_third_request_fails)
     struct ssh_packets packets;
     struct client_flow flow;
 
-    start(CLIENT_PATIENT "engine.backends=fault\nengine.fault=error_every=3");
+    client_start(&fixture, CLIENT_PATIENT "engine.backends=fault\nengine.fault=error_every=3");
     client_flow_init(&flow, ALGORITHM_AES_128_CTR, true);
     client_flow_enter_lane(&flow);
     for (int i = 0; i < 200; i++)
@@ -205,5 +193,5 @@ Test(client_keystream_trouble, every_third_request_fails)
         cr_assert(packets_are_right(&packets, 300));
         ssh_packets_fini(&packets);
     }
-    finish();
+    client_finish(&fixture);
 }

@@ -21,18 +21,6 @@ static void stop(void)
 
 TestSuite(trust, .timeout = 300, .fini = stop);
 
-static void start(const char *extra_conf)
-{
-    fixture_start(&fixture, extra_conf);
-    cr_assert_eq(cryptod_open(NULL, 5000), 0);
-}
-
-static void finish(void)
-{
-    cryptod_close();
-    fixture_stop(&fixture);
-}
-
 static size_t log_count(const char *part)
 {
     char *text = fixture_log(&fixture);
@@ -48,9 +36,9 @@ Test(trust, wrong_requests_in_use)
 {
     struct client_flow flow;
 
-    start(CLIENT_PATIENT CLIENT_REQUESTS_ONLY
-          "engine.workers=1\nengine.backends=fault "
-          "cpu\nengine.fault=wrong_after=40\nengine.verify=all");
+    client_start(&fixture, CLIENT_PATIENT CLIENT_REQUESTS_ONLY
+                 "engine.workers=1\nengine.backends=fault "
+                 "cpu\nengine.fault=wrong_after=40\nengine.verify=all");
     client_flow_init(&flow, ALGORITHM_AES_128_CBC, true);
     client_flow_enter_lane(&flow);
     client_flow_run(&flow, 60);
@@ -70,7 +58,7 @@ Test(trust, wrong_requests_in_use)
     cr_expect_gt(trust_row_get("aes-128-cbc", "cpu").operations, 0);
     cr_expect_eq(trust_row_get("aes-128-cbc", "cpu").verified, 0, "OpenSSL is the measure itself");
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }
 
 Test(trust, wrong_keystream_in_use)
@@ -85,7 +73,7 @@ Test(trust, wrong_keystream_in_use)
                  "engine.workers=1\nengine.backends=fault\nengine.fault=wrong_after=%u\n"
                  "engine.verify=all",
                  id * 7);
-        start(conf);
+        client_start(&fixture, conf);
         client_flow_init(&flow, id, id % 2 == 0);
         client_flow_enter_lane(&flow);
         for (int i = 0; i < 150; i++)
@@ -100,7 +88,7 @@ Test(trust, wrong_keystream_in_use)
         cryptod_close();
         cr_assert_eq(cryptod_open(NULL, 5000), 0);
         cr_expect_not(cryptod_offers((enum cryptod_algorithm)id));
-        finish();
+        client_finish(&fixture);
     }
 }
 
@@ -110,8 +98,9 @@ Test(trust, the_first_request_of_a_key)
     for (uint32_t id = 0; id < ALGORITHM_CHACHA20; id++) {
         struct client_flow flow;
 
-        start(CLIENT_PATIENT "engine.workers=1\nengine.backends=fault\nengine.fault=wrong_every="
-                             "1\nengine.verify=1/1000000");
+        client_start(&fixture, CLIENT_PATIENT
+                     "engine.workers=1\nengine.backends=fault\nengine.fault=wrong_every="
+                     "1\nengine.verify=1/1000000");
         client_flow_init(&flow, id, id % 2 == 1);
         client_flow_enter_lane(&flow);
         client_flow_run(&flow, 40);
@@ -120,7 +109,7 @@ Test(trust, the_first_request_of_a_key)
         cr_expect_eq(row.verified, 1);
         cr_expect_eq(row.mismatches, 1);
         client_flow_fini(&flow);
-        finish();
+        client_finish(&fixture);
     }
 }
 
@@ -128,14 +117,15 @@ Test(trust, switched_off)
 {
     struct client_flow flow;
 
-    start(CLIENT_PATIENT "engine.backends=fault\nengine.fault=delay_ms=0\nengine.verify=off");
+    client_start(&fixture, CLIENT_PATIENT
+                 "engine.backends=fault\nengine.fault=delay_ms=0\nengine.verify=off");
     client_flow_init(&flow, ALGORITHM_AES_256_CBC, true);
     client_flow_enter_lane(&flow);
     client_flow_run(&flow, 10);
     cr_expect_gt(trust_row_get("aes-256-cbc", "fault").operations, 9);
     cr_expect_eq(trust_row_get("aes-256-cbc", "fault").verified, 0);
     client_flow_fini(&flow);
-    finish();
+    client_finish(&fixture);
 }
 
 static void expect_quarantined_before(void)
@@ -155,7 +145,7 @@ Test(trust, outlives_the_engine)
         "engine.backends=fault cpu\nengine.fault=selftest,wrong_after=2000\nengine.verify=all";
     struct client_flow flow;
 
-    start(conf);
+    client_start(&fixture, conf);
     client_flow_init(&flow, ALGORITHM_AES_128_CBC, true);
     client_flow_enter_lane(&flow);
     for (int i = 0; i < 20000 && trust_row_get("aes-128-cbc", "fault").mismatches == 0; i++)
@@ -177,8 +167,8 @@ Test(trust, outlives_the_engine)
     cr_expect_eq(trust_row_get("aes-192-cbc", "fault").state, CRYPTOD_STATE_OFFERED);
     client_flow_run(&flow, 10);
     client_flow_fini(&flow);
-    finish();
-    start(conf);
+    client_finish(&fixture);
+    client_start(&fixture, conf);
     cr_expect_eq(trust_row_get("aes-128-cbc", "fault").state, CRYPTOD_STATE_OFFERED);
-    finish();
+    client_finish(&fixture);
 }
