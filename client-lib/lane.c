@@ -37,6 +37,7 @@ struct lane_choice {
     enum cryptod_lane lane; // SOFTWARE: none
     bool is_young;          // not bulk yet
     bool is_now;            // this call is for the lane
+    bool is_dear;           // see lane_cost.h
 };
 
 // The request lane has whole blocks only; CTR may be in the middle of one.
@@ -69,6 +70,8 @@ static struct lane_choice lane_choose(const struct cryptod_stream *stream, size_
     if (info->mode != ALGORITHM_CBC &&
         session_offers_lane(info->id, MESSAGE_LANE_KEYSTREAM, &least, &threshold)) {
         choice.lane = CRYPTOD_LANE_KEYSTREAM;
+        choice.is_dear =
+            session_offers_lane(info->id, MESSAGE_OFFER_KEYSTREAM_DEAR, &least, &threshold);
         fits = info->mode == ALGORITHM_CTR || packet_guess_bytes(&stream->guess) > 0;
     } else if (info->mode != ALGORITHM_CHACHA &&
                session_offers_lane(info->id, MESSAGE_LANE_REQUEST, &least, &threshold)) {
@@ -214,17 +217,21 @@ static int lane_run(enum cryptod_lane lane, struct cryptod_stream *stream, struc
                                  call->n_software);
 }
 
+static struct lane_time lane_clock(void)
+{
+    return (struct lane_time){.wall_ns = clock_now_ns(), .cpu_ns = clock_thread_ns()};
+}
+
 // The running cost, of streams that may have a lane.
 static void lane_note(struct cryptod_stream *stream, const struct lane_call *call,
-                      const struct lane_time *started)
+                      const struct lane_time *began)
 {
-    struct lane_time took = {.wall_ns = 0};
+    struct lane_span span;
 
-    if (started)
-        took = (struct lane_time){.wall_ns = clock_now_ns() - started->wall_ns,
-                                  .cpu_ns = clock_thread_ns() - started->cpu_ns};
+    if (began)
+        span = (struct lane_span){.began = *began, .ended = lane_clock()};
     if (!lane_cost_note(&stream->cost, call->is_open, call->n_done + call->n_software,
-                        started ? &took : NULL))
+                        began ? &span : NULL))
         return;
     slot_let_go(&stream->lease);
     counters_add(&counters_process.lane_changes, 1);
@@ -235,21 +242,22 @@ int lane_crypt(struct cryptod_stream *stream, uint8_t *out, const uint8_t *in, s
 {
     struct lane_call call = {.out = out, .in = in, .n_bytes = n_bytes, .n_software = n_bytes};
     struct lane_choice choice = lane_choose(stream, n_bytes);
-    struct lane_time started;
+    struct lane_time began;
     bool is_timed = false;
 
     if (choice.lane != CRYPTOD_LANE_SOFTWARE) {
         if (call.n_software > LANE_LOOK_AGAIN)
             call.n_software = LANE_LOOK_AGAIN;
+        stream->cost.is_dear = choice.is_dear;
         is_timed = lane_cost_wants_clock(&stream->cost, choice.is_young, n_bytes);
     }
     if (is_timed)
-        started = (struct lane_time){.wall_ns = clock_now_ns(), .cpu_ns = clock_thread_ns()};
+        began = lane_clock();
     int r = lane_run(choice.is_now ? choice.lane : CRYPTOD_LANE_SOFTWARE, stream, &call);
     if (r < 0)
         return r;
     if (choice.lane != CRYPTOD_LANE_SOFTWARE)
-        lane_note(stream, &call, is_timed ? &started : NULL);
+        lane_note(stream, &call, is_timed ? &began : NULL);
     *ret_n = call.n_done + call.n_software;
     return 0;
 }

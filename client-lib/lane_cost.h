@@ -6,14 +6,20 @@
 // larger calls of about one MiB in 16, never for small ones.
 //
 //      START --lane open--> RIDE --1 or 16 MiB--> LANE --1 MiB timed, seems to lose--> SOFTWARE
-//                            ^                     | wins                               |
-//                            |<--------------------'                  wins, or loses    |
-//                            |<------------------------------------------ once ---------|
-//                            `------ AWAY <-------------------------- loses again ------'
+//                            ^                     | wins, or idles once                |
+//                            |<--------------------|                  wins, or loses    |
+//                            |<--------------------|--------------------- once ---------|
+//                            |                     | idles again                        |
+//                            `------ AWAY <--------'------------------ loses again -----'
 //
 // Software is timed afresh, in the phase of that name, before it is believed to be the faster one:
 // the machine may have more to do now than it had then. A stream whose first calls told nothing of
 // software, or that had its lane from the first byte on, is not judged.
+//
+// A lane may also be dear: this machine spends more CPU time on it than software would. That pays
+// for a session that is short of its own CPU, and for nobody else: a session that would keep up
+// with its peer in software too "idles". To see that, 8 MiB at a time are timed, and what lies
+// between their calls.
 #ifndef CRYPTOD_CLIENT_LANE_COST_H
 #define CRYPTOD_CLIENT_LANE_COST_H
 
@@ -33,6 +39,12 @@ struct lane_time {
     uint64_t cpu_ns;  // of the thread
 };
 
+// From and to when a call was at work, by both clocks.
+struct lane_span {
+    struct lane_time began;
+    struct lane_time ended;
+};
+
 struct lane_sample {
     struct lane_time time;
     uint64_t n_bytes;
@@ -41,10 +53,13 @@ struct lane_sample {
 struct lane_cost {
     struct lane_sample lane;
     struct lane_sample software;
-    uint64_t n_bytes; // in this phase
-    uint8_t phase;    // enum lane_phase
-    uint8_t n_losses; // in a row
-    uint8_t n_left;   // times that the lane was left
+    struct lane_sample between; // the timed calls of the lane; of their bytes
+    struct lane_time ended;     // the last timed call of this phase
+    uint64_t n_bytes;           // in this phase
+    uint8_t phase;              // enum lane_phase
+    uint8_t n_losses;           // in a row
+    uint8_t n_left;             // times that the lane was left
+    bool is_dear;               // whether the lane is, as the daemon says
 };
 
 // Whether the lane may be used just now.
@@ -53,14 +68,19 @@ bool lane_cost_allows(const struct lane_cost *cost);
 // Whether a call of n_bytes shall be timed. is_young: the stream has not earned its lane yet.
 bool lane_cost_wants_clock(const struct lane_cost *cost, bool is_young, uint64_t n_bytes);
 
-// What was done: with the lane open (is_open) or in software; took: NULL if it was not timed.
+// What was done: with the lane open (is_open) or in software; span: NULL if it was not timed.
 // true: the lane is to be left now.
 bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes,
-                    const struct lane_time *took);
+                    const struct lane_span *span);
 
 // Whether the lane takes at least 10 % longer than software; one that saves half of the process's
 // CPU time, 50 %: the CPU that is saved does other work meanwhile, the process's own too, which
 // software would keep from it. false if one is not known.
 bool lane_cost_loses(const struct lane_sample *lane, const struct lane_sample *software);
+
+// Whether the thread would be idle for at least a tenth of the time that it took, with calls in the
+// lane and what lies between them, if software did them instead. false if one is not known.
+bool lane_cost_idles(const struct lane_sample *lane, const struct lane_sample *between,
+                     const struct lane_sample *software);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#define SECRET_BLOCK_SIZE 256u // bytes, the largest that may be asked for
+#define SECRET_BLOCK_SIZE 320u // bytes, the largest that may be asked for
 
 // Makes the arena if there is none and locks it (memory locks are not inherited over a fork).
 // Not after a sandbox.

@@ -103,6 +103,10 @@ enum message_reason {
 #define MESSAGE_LANE_REQUEST   2u
 #define MESSAGE_LANE_KEYSTREAM 4u
 
+// Beside MESSAGE_LANE_KEYSTREAM, in an offer only: this machine spends more CPU time on it than
+// software would, so it pays only for a stream whose own process is short of CPU time.
+#define MESSAGE_OFFER_KEYSTREAM_DEAR 8u
+
 // The state of an algorithm in a backend (cryptod.h: enum cryptod_state).
 enum message_state {
     MESSAGE_STATE_OFFERED,
@@ -115,7 +119,7 @@ enum message_state {
 
 // What the daemon offers for one algorithm.
 struct message_offer {
-    uint32_t lanes;       // MESSAGE_LANE_* bits; 0 = not offered at all
+    uint32_t lanes;       // MESSAGE_LANE_*, MESSAGE_OFFER_* bits; 0 = not offered at all
     uint32_t request_min; // bytes below which a call stays in the process though a stream is in the
                           // request lane
 };

@@ -80,7 +80,9 @@ static bool keystream_keeps_up(uint64_t keystream, uint64_t software,
     return machine->n_cpus < 2 || keystream * 10 <= software * 11;
 }
 
-static bool keystream_gains(const struct measure_table *table, const struct choice_machine *machine)
+// MESSAGE_LANE_KEYSTREAM, with MESSAGE_OFFER_KEYSTREAM_DEAR if it is; 0: no gain.
+static uint32_t keystream_lanes(const struct measure_table *table,
+                                const struct choice_machine *machine)
 {
     const struct message_costs *software = &table->costs[MESSAGE_COST_SOFTWARE];
     const struct message_costs *keystream = &table->costs[MESSAGE_COST_KEYSTREAM];
@@ -89,14 +91,16 @@ static bool keystream_gains(const struct measure_table *table, const struct choi
 
     if (!is_known(software, BULK) || !is_known(keystream, BULK) || !is_known(take, BULK) ||
         table->wake_cpu_ns > TIME_MAX)
-        return false;
+        return 0;
     if (!keystream_keeps_up(keystream->ns[BULK], software->ns[BULK], machine))
-        return false;
+        return 0;
     making_cpu = keystream->cpu_ns[BULK] + table->wake_cpu_ns;
     session = take->ns[BULK] + (machine->n_cpus > 1 ? table->wake_cpu_ns / 2 : making_cpu);
     if (take->cpu_ns[BULK] + making_cpu < software->cpu_ns[BULK])
-        return session * 105 <= software->ns[BULK] * 100;
-    return machine->n_cpus > 1 && session * 2 <= software->ns[BULK];
+        return session * 105 <= software->ns[BULK] * 100 ? MESSAGE_LANE_KEYSTREAM : 0;
+    return machine->n_cpus > 1 && session * 2 <= software->ns[BULK]
+               ? MESSAGE_LANE_KEYSTREAM | MESSAGE_OFFER_KEYSTREAM_DEAR
+               : 0;
 }
 
 struct choice choice_make(const struct measure_table *table, const struct choice_machine *machine)
@@ -110,7 +114,6 @@ struct choice choice_make(const struct measure_table *table, const struct choice
         choice.lanes = MESSAGE_LANE_REQUEST;
         choice.request_min = from > machine->request_min ? from : machine->request_min;
     }
-    if (keystream_gains(table, machine))
-        choice.lanes |= MESSAGE_LANE_KEYSTREAM;
+    choice.lanes |= keystream_lanes(table, machine);
     return choice;
 }

@@ -19,7 +19,7 @@ struct choice_machine {
 };
 
 struct choice {
-    uint32_t lanes;       // MESSAGE_LANE_* bits; 0: software
+    uint32_t lanes;       // MESSAGE_LANE_* bits, MESSAGE_OFFER_KEYSTREAM_DEAR; 0: software
     uint32_t request_min; // bytes from which on a request gains; 0 without that lane
 };
 
@@ -33,7 +33,9 @@ struct choice {
 //   it, and its side of a wake-up, which it may have to pay for each 64 KiB - and that what it
 //   waits for is not slower: than software with this machine's CPUs (a tenth for the
 //   measurement), than half of software with an engine. If it costs more CPU time in all it must
-//   halve the session's. On one CPU nothing happens meanwhile.
+//   halve the session's, and is marked as dear: whether a stream gains by that depends on what else
+//   its process and its peer have to do, which only the session can see. On one CPU nothing happens
+//   meanwhile.
 struct choice choice_make(const struct measure_table *table, const struct choice_machine *machine);
 
 #endif

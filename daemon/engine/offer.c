@@ -337,7 +337,8 @@ void offer_get_message(const struct offer *offer, struct message_engine_offer *r
         for (uint32_t b = 0; b < offer->n_backends; b++)
             if (offer->rows[a][b].lanes != 0)
                 ret->offer[a] = (struct message_offer){
-                    .lanes = offer->rows[a][b].lanes, .request_min = offer->rows[a][b].request_min};
+                    .lanes = offer->rows[a][b].lanes | offer->rows[a][b].hints,
+                    .request_min = offer->rows[a][b].request_min};
 }
 
 struct offer_row *offer_find_row(struct offer *offer, uint32_t algorithm)

@@ -44,6 +44,7 @@ struct offer_row {
     // Decided by offer_decide():
     enum message_state state;
     uint32_t lanes;       // MESSAGE_LANE_* bits
+    uint32_t hints;       // MESSAGE_OFFER_* bits
     uint32_t request_min; // bytes
     char text[128];       // why
 };

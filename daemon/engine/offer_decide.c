@@ -28,7 +28,8 @@ static uint32_t lanes_of(uint32_t makes)
 static void grant(struct offer_row *row, uint32_t lanes, uint32_t request_min)
 {
     row->state = MESSAGE_STATE_OFFERED;
-    row->lanes = lanes;
+    row->lanes = lanes & ~MESSAGE_OFFER_KEYSTREAM_DEAR;
+    row->hints = lanes & MESSAGE_OFFER_KEYSTREAM_DEAR;
     row->request_min = request_min;
 }
 
@@ -113,7 +114,7 @@ static void decide_working_row(struct offer *offer, struct offer_row *row, uint3
 static void decide_row(struct offer *offer, struct offer_row *row, const struct offer_row *serving,
                        uint32_t offload, uint32_t request_min)
 {
-    row->lanes = 0;
+    row->lanes = row->hints = 0;
     row->request_min = 0;
     if (!row_works(row)) {
         row->state = row->probe.denied ? MESSAGE_STATE_DENIED

@@ -120,7 +120,8 @@ Test(calibration, offers_what_was_measured_to_gain)
                  "%s", find(c, "aes-256-ctr", "cpu")->text);
     cryptod_calibration_free(c);
     cr_expect_eq(rig_hello(f.socket, &reply), MESSAGE_OK);
-    cr_expect_eq(reply.offer[ALGORITHM_AES_256_CTR].lanes, MESSAGE_LANE_KEYSTREAM);
+    cr_expect_eq(reply.offer[ALGORITHM_AES_256_CTR].lanes,
+                 MESSAGE_LANE_KEYSTREAM | MESSAGE_OFFER_KEYSTREAM_DEAR);
     cr_expect_eq(reply.offer[ALGORITHM_AES_256_CBC].lanes, 0);
 #else
     (void)take_aes_instructions_away;

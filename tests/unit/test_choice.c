@@ -137,6 +137,8 @@ Test(choice, requests_have_a_floor)
 
 // ---------------------------------------------------------------- keystream
 
+#define DEAR (MESSAGE_LANE_KEYSTREAM | MESSAGE_OFFER_KEYSTREAM_DEAR)
+
 // Of 1000000 ns in software for 64 KiB.
 static uint32_t keystream_lanes(uint64_t making, uint64_t making_cpu, uint64_t taking)
 {
@@ -153,9 +155,9 @@ static uint32_t keystream_lanes(uint64_t making, uint64_t making_cpu, uint64_t t
 
 Test(choice, keystream_by_other_cpus)
 {
-    cr_expect_eq(keystream_lanes(1000000, 1000000, 500000), MESSAGE_LANE_KEYSTREAM);
+    cr_expect_eq(keystream_lanes(1000000, 1000000, 500000), DEAR);
     cr_expect_eq(keystream_lanes(1000000, 1000000, 500001), 0, "more work for less than half");
-    cr_expect_eq(keystream_lanes(1100000, 1000000, 100000), MESSAGE_LANE_KEYSTREAM);
+    cr_expect_eq(keystream_lanes(1100000, 1000000, 100000), DEAR);
     cr_expect_eq(keystream_lanes(1100001, 1000000, 100000), 0, "it would be waited for");
     machine.n_cpus = 1;
     cr_expect_eq(keystream_lanes(1000000, 1000000, 100000), 0, "there is no other CPU");
@@ -178,9 +180,9 @@ Test(choice, keystream_by_an_engine)
 
 Test(choice, keystream_pays_for_its_wake_up)
 {
-    cr_expect_eq(keystream_lanes(1000000, 1000000, 100000), MESSAGE_LANE_KEYSTREAM);
+    cr_expect_eq(keystream_lanes(1000000, 1000000, 100000), DEAR);
     table.wake_cpu_ns = 800000;
-    cr_expect_eq(choice_make(&table, &machine).lanes, MESSAGE_LANE_KEYSTREAM);
+    cr_expect_eq(choice_make(&table, &machine).lanes, DEAR);
     table.wake_cpu_ns = 800002;
     cr_expect_eq(choice_make(&table, &machine).lanes, 0);
     table.wake_cpu_ns = MEASURE_NONE;
@@ -214,7 +216,7 @@ Test(choice, survives_any_figures)
         machine.hardware = (round & 1) != 0;
         machine.n_cpus = 1 + (uint32_t)(round & 2);
         const struct choice choice = choice_make(&table, &machine);
-        cr_assert_eq(choice.lanes & ~(MESSAGE_LANE_REQUEST | MESSAGE_LANE_KEYSTREAM), 0);
+        cr_assert_eq(choice.lanes & ~(MESSAGE_LANE_REQUEST | DEAR), 0);
         cr_assert_eq((choice.lanes & MESSAGE_LANE_REQUEST) != 0, choice.request_min != 0);
         cr_assert(choice.request_min == 0 ||
                   (choice.request_min >= CHOICE_REQUEST_MIN && choice.request_min <= 65536));

@@ -11,19 +11,25 @@
 TestSuite(lane_cost, .timeout = 30);
 
 static struct lane_cost cost;
-static uint64_t lane_ns, lane_cpu_ns, software_ns;   // a call
+static uint64_t lane_ns, lane_cpu_ns, software_ns; // a call
+static uint64_t between_ns, between_cpu_ns;        // until the next one
+static struct lane_time now = {.wall_ns = 1};
 static uint64_t n_lane, n_software, n_timed, n_left; // bytes, times
 
 static void call(bool is_open, uint64_t n_bytes)
 {
     bool allowed = lane_cost_allows(&cost) && is_open;
     bool timed = lane_cost_wants_clock(&cost, !is_open, n_bytes);
-    struct lane_time took = {.wall_ns = allowed ? lane_ns : software_ns,
-                             .cpu_ns = allowed ? lane_cpu_ns : software_ns};
+    struct lane_span span = {.began = now};
 
+    now.wall_ns += allowed ? lane_ns : software_ns;
+    now.cpu_ns += allowed ? lane_cpu_ns : software_ns;
+    span.ended = now;
     n_timed += timed ? n_bytes : 0;
     *(allowed ? &n_lane : &n_software) += n_bytes;
-    n_left += lane_cost_note(&cost, allowed, n_bytes, timed ? &took : NULL);
+    n_left += lane_cost_note(&cost, allowed, n_bytes, timed ? &span : NULL);
+    now.wall_ns += between_ns;
+    now.cpu_ns += between_cpu_ns;
 }
 
 static void calls(bool is_open, uint64_t total, uint64_t n_bytes)
@@ -156,4 +162,93 @@ Test(lane_cost, small_calls_are_never_timed)
         call(true, N);
     calls(true, 3 * MIB, 1000);
     cr_assert(lane_cost_allows(&cost));
+}
+
+// ---------------------------------------------------------------- dear lanes
+
+Test(lane_cost, idle_is_a_tenth_of_the_time)
+{
+    struct lane_sample lane = {.time = {100, 100}, .n_bytes = 64 * KIB},
+                       between = {.time = {1900, 1000}, .n_bytes = 64 * KIB},
+                       software = {.time = {800, 800}, .n_bytes = 64 * KIB};
+
+    cr_assert(lane_cost_idles(&lane, &between, &software)); // 1800 of 2000
+    software.time.cpu_ns = 801;
+    cr_assert_not(lane_cost_idles(&lane, &between, &software));
+    software.n_bytes *= 2;
+    cr_assert(lane_cost_idles(&lane, &between, &software));
+    struct lane_sample none = {.n_bytes = 0};
+    cr_assert_not(lane_cost_idles(&none, &between, &software));
+    cr_assert_not(lane_cost_idles(&lane, &none, &software));
+    cr_assert_not(lane_cost_idles(&lane, &between, &none));
+}
+
+// The peer, or the network, is the slower one: software would do.
+Test(lane_cost, a_dear_lane_of_a_session_that_waits_is_left)
+{
+    cost.is_dear = true;
+    between_ns = 2000;
+    between_cpu_ns = 500;
+    start(100, 1000); // 1500 of 2100 would be work
+    calls(true, 19 * MIB, N);
+    cr_assert_eq(n_left, 1);
+    cr_assert_leq(n_lane, 18 * MIB + 2 * N);
+    calls(true, 1000 * MIB, N); // away for 64, 256 and 1024 MiB
+    cr_assert_eq(n_left, 3);
+    cr_assert_leq(n_lane, 3 * (18 * MIB + 2 * N));
+}
+
+Test(lane_cost, a_dear_lane_of_a_session_that_is_short_of_cpu_is_kept)
+{
+    cost.is_dear = true;
+    between_ns = 600;
+    between_cpu_ns = 500;
+    start(100, 1000); // 1500, of 700
+    calls(true, 1000 * MIB, N);
+    cr_assert_eq(n_left, 0);
+    cr_assert_eq(n_software, 0);
+}
+
+// It comes back when there is more to do.
+Test(lane_cost, a_dear_lane_is_tried_again)
+{
+    cost.is_dear = true;
+    between_ns = 2000;
+    between_cpu_ns = 500;
+    start(100, 1000);
+    calls(true, 19 * MIB, N);
+    cr_assert_eq(n_left, 1);
+    between_ns = 600;
+    calls(true, 1000 * MIB, N);
+    cr_assert_eq(n_left, 1);
+    cr_assert_eq(n_software, 64 * MIB);
+}
+
+// Pauses of a program that has nothing to send are not counted.
+Test(lane_cost, a_pause_is_not_idle)
+{
+    cost.is_dear = true;
+    between_ns = 600;
+    between_cpu_ns = 500;
+    start(100, 1000);
+    for (int i = 0; i < 1000; i++) {
+        calls(true, 256 * KIB, N);
+        now.wall_ns += 300000000;
+    }
+    cr_assert_eq(n_left, 0);
+    for (int i = 0; n_left == 0; i++) {
+        cr_assert_lt(i, 200);
+        calls(true, 256 * KIB, N);
+        now.wall_ns += 200000000;
+    }
+}
+
+// A lane that costs the machine less is kept, however little its session has to do.
+Test(lane_cost, a_cheap_lane_of_a_session_that_waits_is_kept)
+{
+    between_ns = 20000;
+    between_cpu_ns = 500;
+    start(100, 1000);
+    calls(true, 1000 * MIB, N);
+    cr_assert_eq(n_left, 0);
 }
