@@ -4,8 +4,9 @@
 # /proc. The machine outside is the share "rootfs", read-only; this puts an overlay in memory on top, so that nothing
 # inside can write to it, makes the kernel's modules known there, runs the job and ends the emulation.
 #
-# The share "job" has `command` (a script) and `folder` (where it starts). hvc0 and hvc1 are the job's standard output
-# and error, hvc2 takes its exit status; the serial console is for the kernel, and says why if anything here fails.
+# The share "job" has `command` (a script) and `folder` (where it starts); if it has systemd-root.sh, process 1 becomes
+# systemd. hvc0 and hvc1 are the job's standard output and error, hvc2 takes its exit status; the serial console is for
+# the kernel, and says why if anything here fails.
 set -eu
 PATH=/bin
 export PATH
@@ -47,6 +48,16 @@ folder=$(cat /job/folder)
 if [ ! -d "$root$folder" ]; then
     mkdir -p /up/folder /up/folder-work "$root$folder"
     mount -t overlay -o "lowerdir=/low$folder,upperdir=/up/folder,workdir=/up/folder-work" overlay "$root$folder"
+fi
+
+# The kernel's first file system cannot be left by pivot_root.
+if [ -e /job/systemd-root.sh ]; then
+    # shellcheck source=tests/lab/systemd-root.sh
+    . /job/systemd-root.sh
+    systemd_prepare "$root" /job hvc b
+    cd "$root"
+    mount --move . /
+    systemd_become
 fi
 cp /job/command /job/folder "$root/run/lab/"
 

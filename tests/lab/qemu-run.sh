@@ -1,5 +1,5 @@
 #!/bin/bash
-# qemu-run.sh [-m MB] [-t SECONDS] [-e NAME=VALUE]... [-c CPU] [-s CPUS] [-V] -- COMMAND [ARGUMENT...]
+# qemu-run.sh [-m MB] [-t SECONDS] [-e NAME=VALUE]... [-c CPU] [-s CPUS] [-V] [-S] -- COMMAND [ARGUMENT...]
 #
 # Boots Debian's kernel under qemu, emulated, with a crypto engine (virtio-crypto: an asynchronous cbc(aes)), on this
 # machine's own root file system, runs COMMAND in the current folder in it, as root, and ends with COMMAND's exit
@@ -13,6 +13,7 @@
 #   -s CPUS        how many (default 1). The clock of one CPU counts its instructions, 10^9 a second, and so does not
 #                  care how busy the machine outside is; the clock of several is the time outside.
 #   -V             no engine
+#   -S             as a service of this machine's systemd, which is process 1 there
 #
 # 77: no lab on this machine (the reason is printed); 124: out of time; 125: the emulated machine failed.
 set -eu
@@ -23,6 +24,7 @@ limit=120
 environment=()
 cpu=qemu64
 cpus=1
+systemd=
 engine=(-object "cryptodev-backend-builtin,id=cryptodev0" -device "virtio-crypto-pci,cryptodev=cryptodev0")
 
 usage() {
@@ -30,7 +32,7 @@ usage() {
     exit 2
 }
 
-while getopts m:t:e:c:s:V option; do
+while getopts m:t:e:c:s:VS option; do
     case $option in
     m) memory=$OPTARG ;;
     t) limit=$OPTARG ;;
@@ -38,12 +40,17 @@ while getopts m:t:e:c:s:V option; do
     c) cpu=$OPTARG ;;
     s) cpus=$OPTARG ;;
     V) engine=() ;;
+    S) systemd=$here/systemd-root.sh ;;
     *) usage ;;
     esac
 done
 shift $((OPTIND - 1))
 [ $# -gt 0 ] || usage
 
+[ -z "$systemd" ] || [ -x /lib/systemd/systemd ] || {
+    echo "lab: systemd is missing (Debian package systemd)" >&2
+    exit 77
+}
 prepared=$("$here/qemu-prepare.sh")
 
 job=$(mktemp -d)
@@ -65,6 +72,7 @@ trap 'exit 129' HUP
 
 mkdir "$job/share"
 pwd >"$job/share/folder"
+[ -z "$systemd" ] || cp "$systemd" "$job/share/"
 {
     echo 'export HOME=/root LANG=C.UTF-8 LAB=qemu'
     for pair in "${environment[@]}"; do

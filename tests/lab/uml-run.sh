@@ -95,6 +95,7 @@ pwd >"$job/folder"
     echo
 } >"$job/command"
 cp "$here/$init" "$job/init"
+cp "$here/systemd-root.sh" "$job/"
 chmod 755 "$job" "$job/init"
 mkfifo "$job/out" "$job/err"
 
