@@ -1,9 +1,35 @@
 #!/usr/bin/perl
-# qemu-hang.pl: hangs the engine of the emulated machine for good, and itself with it. Linux's driver for virtio-crypto
-# does so when the output of a request is fetched in two parts. (SIGKILL does not help; a reset does.)
+# qemu-hang.pl: hangs the engine of the emulated machine for good, and with it a process that it leaves behind. Linux's
+# driver for virtio-crypto does so when the output of a request is fetched in two parts. (SIGKILL does not help; a reset
+# does.) Succeeds once that process hangs.
 use strict;
 use warnings;
+use POSIX ();
 use Socket;
+
+pipe(my $said, my $say) or die "pipe: $!\n";
+my $child = fork() // die "fork: $!\n";
+if ($child) {
+    close($say);
+    # It is in state D for the length of each request; for a second it is only if the engine hangs.
+    for (my ($tries, $streak) = (0, 0); $tries < 300 && $streak < 10; $tries++) {
+        select(undef, undef, undef, 0.1);
+        open(my $status, '<', "/proc/$child/status") or die "status: $!\n";
+        my ($state) = map { /^State:\s(.)/ } <$status>;
+        die 'it ended: ', <$said> if $state eq 'Z';
+        $streak = $state eq 'D' ? $streak + 1 : 0;
+        exit 0 if $streak == 10;
+    }
+    kill('KILL', $child);
+    die "the engine does not hang\n";
+}
+
+# The caller's pipes and files must not be held for ever.
+close($said);
+open(STDERR, '>&', $say) and open(STDIN, '<', '/dev/null') and open(STDOUT, '>', '/dev/null') or exit 1;
+for my $inherited (3 .. 255) {
+    POSIX::close($inherited);
+}
 
 # x86-64; linux/if_alg.h
 my ($SYS_read, $SYS_accept, $SYS_sendmsg) = (0, 43, 46);
