@@ -4,66 +4,15 @@
 # shellcheck disable=SC2317 # check() calls the functions
 set -u
 stage=$1
-failed=0
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
-work=$(mktemp -d)
+suite=systemd
+# shellcheck source=tests/lab/systemd-rig.sh
+. "$(dirname "${BASH_SOURCE[0]}")/systemd-rig.sh"
 
-# check NAME COMMAND...: COMMAND prints what is wrong, if anything, and succeeds
-check() {
-    local name=$1 said
-    shift
-    if said=$("$@" 2>&1) && [ -z "$said" ]; then
-        echo "ok - systemd::$name"
-    else
-        echo "not ok - systemd::$name"
-        printf '    %s\n' "${said//$'\n'/$'\n    '}"
-        journalctl --no-pager -q -n 40 -o cat -u cryptod -u ssh >&2
-        failed=1
-    fi
-}
-
-# until_so SECONDS COMMAND...
-until_so() {
-    local until=$((SECONDS + $1))
-    shift
-    until "$@" >/dev/null 2>&1; do
-        [ "$SECONDS" -lt "$until" ] || { echo "never so: $*"; return 1; }
-        sleep 0.3
-    done
-}
-
-property() {
-    systemctl show --value -p "$2" "$1"
-}
-
-serves() {
-    cryptoctl status --json | jq -e '.mode == "serving"' >/dev/null
-}
-
-role_pid() {
-    pgrep -f "^cryptod: $1" | head -n 1
-}
-
-# line PID KEY: a value of /proc/PID/status
-line() {
-    sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"
-}
-
-install_it() {
-    cp -a "$stage/." / && systemd-sysusers cryptod.conf 2>/dev/null && systemd-tmpfiles --create cryptod.conf || echo "cannot install"
-    printf '[lanes]\noffload = always\nrequest_min = 1\nbulk_threshold = 0\ndeadline_ms = 5000\n' >/etc/cryptod/cryptod.conf
-    systemctl daemon-reload
-    systemd-analyze verify cryptod.service cryptod.socket 2>&1 | grep -i cryptod
-    true
-}
-
-start() {
-    systemctl start cryptod.socket cryptod.service || systemctl status --no-pager cryptod.service
-    [ "$(property cryptod.service ActiveState)" = active ] || echo "not active"
-    case $(property cryptod.service StatusText) in Serving*) ;; *) echo "says: $(property cryptod.service StatusText)" ;; esac
-    systemctl status --no-pager cryptod.service >/dev/null || echo "systemctl status fails"
-    serves || echo "cryptoctl status fails"
-}
+configuration='[lanes]
+offload = always
+request_min = 1
+bulk_threshold = 0
+deadline_ms = 5000'
 
 # As systemd/cryptod.service has it: setgid, setuid, setpcap, sys_chroot.
 privileges() {
@@ -128,25 +77,6 @@ activation() {
     until_so 20 serves
 }
 
-ssh_here() {
-    ssh -q -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes -i "$work/key" root@localhost "$@"
-}
-
-ssh_start() {
-    ssh-keygen -A >/dev/null
-    mkdir -p /root/.ssh && chmod 700 /root/.ssh
-    ssh-keygen -q -t ed25519 -N '' -f "$work/key"
-    cat "$work/key.pub" >>/root/.ssh/authorized_keys
-    chmod 600 /root/.ssh/authorized_keys
-    mv /root/.bashrc /root/.profile "$work/" 2>/dev/null
-    systemctl reset-failed ssh.service 2>/dev/null
-    systemctl start ssh.service || systemctl status --no-pager ssh.service
-    case $(property ssh.service Environment) in
-    *OPENSSL_CONF=/etc/cryptod/openssl-sshd.cnf*) ;;
-    *) echo "the drop-in does not reach sshd" ;;
-    esac
-}
-
 transfer() {
     local before after cipher
     head -c 8M /dev/urandom >"$work/data"
@@ -192,7 +122,7 @@ no_violations() {
     true
 }
 
-check "installs" install_it
+check "installs" install_it <<<"$configuration"
 check "starts and tells" start
 check "has no more privileges than it needs" privileges
 check "restarts" restart
