@@ -27,6 +27,7 @@ if ($child) {
 # The caller's pipes and files must not be held for ever.
 close($said);
 open(STDERR, '>&', $say) and open(STDIN, '<', '/dev/null') and open(STDOUT, '>', '/dev/null') or exit 1;
+close($say);
 for my $inherited (3 .. 255) {
     POSIX::close($inherited);
 }
