@@ -139,6 +139,7 @@ run "sshd, soak" 600 env SOAK_SEED=7 SOAK_LOGINS=40 SOAK_FAULTS=40 tools/soak.sh
 
 # A kernel with an asynchronous engine; outside the time for the command it may have to fetch that kernel first.
 run "crypto engine (lab)" 700 tests/lab/qemu-run.sh -t 500 -e CRYPTOD_BUILD="$CRYPTOD_BUILD" -- tests/lab/qemu-tests.sh
+run "systemd (lab)" 1000 tools/systemd-test.sh
 
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 native asan
