@@ -27,7 +27,7 @@ static const struct policy_rule rules[] = {
     {"fstat64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
     {"newfstatat", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(3, AT_EMPTY_PATH)}, "how the C library makes fstat()"},
     {"fstatat64", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(3, AT_EMPTY_PATH)}, "the same on 32 bits"},
-    {"statx", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(2, AT_EMPTY_PATH)}, "the same where times have 64 bits"},
+    {"statx", POLICY_ALLOW, 0, {POLICY_ARG_BARRING(2, AT_EMPTY_PATH, AT_NO_AUTOMOUNT)}, "the same on 32 bits with times of 64"},
     {"fstatfs", POLICY_ALLOW, 0, {{0}}, "a client's memory must be ordinary pages"},
     {"fstatfs64", POLICY_ALLOW, 0, {{0}}, "the same on 32 bits"},
     {"getsockopt", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, SOL_SOCKET), POLICY_ARG_EQUAL(2, SO_DOMAIN)}, "whether a bell is one"},
@@ -67,6 +67,7 @@ static const struct policy_rule rules[] = {
     {"unshare", POLICY_NEVER, 0, {{0}}, "kernel surface"},
     {"setns", POLICY_NEVER, 0, {{0}}, "kernel surface"},
     {"userfaultfd", POLICY_NEVER, 0, {{0}}, "kernel surface"},
+    {"socketcall", POLICY_NEVER, 0, {{0}}, "sockets through one call on some 32-bit architectures: what it is asked for lies in memory"},
     {"seccomp", POLICY_NEVER, 0, {{0}}, "the filter is final"},
 };
 // clang-format on

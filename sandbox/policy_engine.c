@@ -39,6 +39,7 @@ static const struct policy_rule rules[] = {
     {"bind", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(2, sizeof(struct sockaddr_nl))}, "libkcapi, for its netlink socket"},
     {"getsockname", POLICY_ALLOW, 0, {{0}}, "libkcapi looks at its netlink socket"},
     {"accept", POLICY_ALLOW, 0, {{0}}, "operation sockets, as libkcapi makes them"},
+    {"accept4", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(3, 0)}, "the same where accept has no call of its own"},
     {"setsockopt", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, SOL_ALG), POLICY_ARG_EQUAL(2, ALG_SET_KEY)}, "keys"},
     {"pipe2", POLICY_ALLOW, 0, {POLICY_ARG_EQUAL(1, 0)}, "libkcapi makes a pipe with each handle, though nothing is ever spliced"},
     {"pipe", POLICY_ALLOW, 0, {{0}}, "the same with an old C library"},

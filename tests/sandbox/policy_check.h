@@ -26,6 +26,9 @@ void policy_check_rest_refused(enum sandbox_role role);
 // nothing to check.
 void policy_check_other_abis(enum sandbox_role role);
 
+// Nothing passes through socketcall, which has its arguments in memory. Skips where there is none.
+void policy_check_multiplexed(enum sandbox_role role);
+
 // Whether some row lets the call through, whatever its arguments.
 bool policy_check_lets(enum sandbox_role role, const char *call);
 

@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "call_number.h"
 #include "confined.h"
 #include "cryptod.h"
 #include "fixture.h"
@@ -50,7 +51,7 @@ static const struct refusal refusals[] = {
 static int refuse(const struct refusal *refusal)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    int call = seccomp_syscall_resolve_name(refusal->call);
+    int call = call_number(refusal->call);
     int r = filter ? 0 : -ENOMEM;
 
     if (r == 0 && call >= 0)

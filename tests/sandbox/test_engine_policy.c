@@ -67,6 +67,11 @@ Test(engine_policy, other_abis_are_refused)
     policy_check_other_abis(SANDBOX_ENGINE);
 }
 
+Test(engine_policy, multiplexed_calls_are_refused)
+{
+    policy_check_multiplexed(SANDBOX_ENGINE);
+}
+
 Test(engine_policy, lets_nothing_reach_out)
 {
     static const char *const never[] = {

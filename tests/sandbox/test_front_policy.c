@@ -46,6 +46,11 @@ Test(front_policy, other_abis_are_refused)
     policy_check_other_abis(SANDBOX_FRONT);
 }
 
+Test(front_policy, multiplexed_calls_are_refused)
+{
+    policy_check_multiplexed(SANDBOX_FRONT);
+}
+
 Test(front_policy, lets_nothing_reach_out)
 {
     static const char *const never[] = {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/net.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,7 +27,8 @@
 #define NEAR   100 // the two ends of a connected pair: what a session has when the sandbox comes
 #define FAR    101
 #define PAGE   4096
-#ifndef SYS_mmap // 32 bits
+#ifdef SYS_mmap2 // 32 bits, where SYS_mmap has its arguments in memory, if it is there at all
+#undef SYS_mmap
 #define SYS_mmap SYS_mmap2
 #endif
 
@@ -38,6 +40,12 @@ static uint32_t word;
 static struct pollfd polls[2] = {{.fd = NEAR, .events = POLLOUT}, {.fd = FAR, .events = POLLOUT}};
 static const struct timespec past = {0, 1};
 static struct msghdr message;
+#ifdef SYS_socketcall
+static const unsigned long shutdown_args[3] = {NEAR, SHUT_RDWR};
+#endif
+#ifdef SYS_futex_time64
+static const long long no_time[2];
+#endif
 static int value;
 static socklen_t n_value = sizeof(value);
 static socklen_t n_bytes = sizeof(bytes);
@@ -72,6 +80,18 @@ static const struct call calls[] = {
     {"clock_gettime", SYS_clock_gettime, {CLOCK_MONOTONIC, P(bytes)}, FINE},
     {"close", SYS_close, {FAR}, FINE},
     {"shutdown", SYS_shutdown, {NEAR, SHUT_RDWR}, FINE},
+#ifdef SYS_socketcall // how the C library makes these on 32-bit x86
+    {"socketcall(shutdown)", SYS_socketcall, {SYS_SHUTDOWN, P(shutdown_args)}, FINE},
+    {"socketcall(getpeername)", SYS_socketcall, {SYS_GETPEERNAME, P(shutdown_args)}, {EACCES, EACCES, EACCES}},
+#endif
+#ifdef SYS_futex_time64 // how it makes these on any 32 bits
+    {"futex_time64(WAKE)", SYS_futex_time64, {P(&word), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1}, {0, KILLED, 0}},
+    {"futex_time64(LOCK_PI)", SYS_futex_time64, {P(&word), FUTEX_LOCK_PI}, {0, KILLED, KILLED}},
+    {"ppoll_time64", SYS_ppoll_time64, {P(polls), 1}, FINE},
+    {"clock_gettime64", SYS_clock_gettime64, {CLOCK_MONOTONIC, P(bytes)}, FINE},
+    {"clock_nanosleep_time64", SYS_clock_nanosleep_time64, {CLOCK_MONOTONIC, 0, P(no_time)}, FINE},
+    {"pselect6_time64", SYS_pselect6_time64, {0, 0, 0, 0, P(no_time)}, FINE},
+#endif
     {"getrandom", SYS_getrandom, {P(bytes), 8}, FINE},
     {"mmap(MAP_PRIVATE)", SYS_mmap, {0, PAGE, RW, ANON, -1}, FINE},
     {"mmap(MAP_SHARED)", SYS_mmap, {0, PAGE, RW, MAP_SHARED | MAP_ANONYMOUS, -1}, {0, EINVAL, EINVAL}},

@@ -24,7 +24,7 @@ static uint64_t random_next(void)
 
 static void random_text(uint8_t *out, size_t n_bytes)
 {
-    size_t n = random_next() % n_bytes; // below n_bytes: the terminator has room
+    size_t n = (size_t)(random_next() % n_bytes); // below n_bytes: the terminator has room
 
     memset(out, 0, n_bytes);
     for (size_t i = 0; i < n; i++)
@@ -390,7 +390,7 @@ Test(message, random_bytes_are_refused)
     for (int round = 0; round < 100000; round++) {
         for (size_t i = 0; i < sizeof buf; i++)
             buf[i] = (uint8_t)random_next();
-        size_t n = random_next() % (sizeof buf + 1);
+        size_t n = (size_t)(random_next() % (sizeof buf + 1));
         cr_assert_eq(message_decode(buf, n, (enum message_direction)ALL_DIRECTIONS, &back),
                      -EBADMSG);
     }

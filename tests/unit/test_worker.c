@@ -29,7 +29,7 @@ struct session {
 
 static void pause_for(uint32_t ns)
 {
-    const struct timespec pause = {.tv_nsec = ns};
+    const struct timespec pause = {.tv_nsec = (long)ns};
 
     if (ns > 0)
         nanosleep(&pause, NULL);
