@@ -58,16 +58,16 @@ bool lane_cost_loses(const struct lane_sample *lane, const struct lane_sample *s
     return wall >= software_wall * (cpu <= software_cpu / 2 ? 1.5 : 1.1);
 }
 
-bool lane_cost_idles(const struct lane_sample *lane, const struct lane_sample *between,
-                     const struct lane_sample *software)
+bool lane_cost_pays(const struct lane_sample *lane, const struct lane_sample *between,
+                    const struct lane_sample *software)
 {
     if (lane->n_bytes < N_KNOWN || between->n_bytes < N_KNOWN || software->n_bytes < N_KNOWN)
-        return false;
+        return true;
     double wall = (double)lane->time.wall_ns / (double)lane->n_bytes +
                   (double)between->time.wall_ns / (double)between->n_bytes,
            cpu = (double)software->time.cpu_ns / (double)software->n_bytes +
                  (double)between->time.cpu_ns / (double)between->n_bytes;
-    return cpu <= wall * 0.9;
+    return cpu > wall * 1.15;
 }
 
 bool lane_cost_allows(const struct lane_cost *cost)
@@ -139,7 +139,7 @@ static bool cost_judge_lane(struct lane_cost *cost)
         return false;
     }
     return cost_judge(cost, cost->is_dear &&
-                                lane_cost_idles(&cost->lane, &cost->between, &cost->software));
+                                !lane_cost_pays(&cost->lane, &cost->between, &cost->software));
 }
 
 bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes,

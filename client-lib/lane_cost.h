@@ -6,10 +6,10 @@
 // larger calls of about one MiB in 16, never for small ones.
 //
 //      START --lane open--> RIDE --1 or 16 MiB--> LANE --1 MiB timed, seems to lose--> SOFTWARE
-//                            ^                     | wins, or idles once                |
+//                            ^                     | wins, or does not pay once         |
 //                            |<--------------------|                  wins, or loses    |
 //                            |<--------------------|--------------------- once ---------|
-//                            |                     | idles again                        |
+//                            |                     | does not pay again                 |
 //                            `------ AWAY <--------'------------------ loses again -----'
 //
 // Software is timed afresh, in the phase of that name, before it is believed to be the faster one:
@@ -78,9 +78,11 @@ bool lane_cost_note(struct lane_cost *cost, bool is_open, uint64_t n_bytes,
 // software would keep from it. false if one is not known.
 bool lane_cost_loses(const struct lane_sample *lane, const struct lane_sample *software);
 
-// Whether the thread would be idle for at least a tenth of the time that it took, with calls in the
-// lane and what lies between them, if software did them instead. false if one is not known.
-bool lane_cost_idles(const struct lane_sample *lane, const struct lane_sample *between,
-                     const struct lane_sample *software);
+// Whether a dear lane is worth its price: the CPU time that the thread would take with software in
+// place of the lane, and with what lies between the calls, is over 115 % of the time that passed.
+// (5 % is the gain that is asked for; the rest is what the lane's traffic costs other work, which
+// software would not.) true if one is not known.
+bool lane_cost_pays(const struct lane_sample *lane, const struct lane_sample *between,
+                    const struct lane_sample *software);
 
 #endif

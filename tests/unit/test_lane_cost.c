@@ -166,21 +166,21 @@ Test(lane_cost, small_calls_are_never_timed)
 
 // ---------------------------------------------------------------- dear lanes
 
-Test(lane_cost, idle_is_a_tenth_of_the_time)
+Test(lane_cost, a_dear_lane_must_gain)
 {
     struct lane_sample lane = {.time = {100, 100}, .n_bytes = 64 * KIB},
                        between = {.time = {1900, 1000}, .n_bytes = 64 * KIB},
-                       software = {.time = {800, 800}, .n_bytes = 64 * KIB};
+                       software = {.time = {1299, 1299}, .n_bytes = 64 * KIB};
 
-    cr_assert(lane_cost_idles(&lane, &between, &software)); // 1800 of 2000
-    software.time.cpu_ns = 801;
-    cr_assert_not(lane_cost_idles(&lane, &between, &software));
+    cr_assert_not(lane_cost_pays(&lane, &between, &software)); // 2299 for 2000
+    software.time.cpu_ns = 1301;
+    cr_assert(lane_cost_pays(&lane, &between, &software));
     software.n_bytes *= 2;
-    cr_assert(lane_cost_idles(&lane, &between, &software));
+    cr_assert_not(lane_cost_pays(&lane, &between, &software));
     struct lane_sample none = {.n_bytes = 0};
-    cr_assert_not(lane_cost_idles(&none, &between, &software));
-    cr_assert_not(lane_cost_idles(&lane, &none, &software));
-    cr_assert_not(lane_cost_idles(&lane, &between, &none));
+    cr_assert(lane_cost_pays(&none, &between, &software));
+    cr_assert(lane_cost_pays(&lane, &none, &software));
+    cr_assert(lane_cost_pays(&lane, &between, &none));
 }
 
 // The peer, or the network, is the slower one: software would do.
