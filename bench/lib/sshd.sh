@@ -82,7 +82,7 @@ has_no_session() {
 # 16 MiB, whoever reads it, and then that is what is measured.
 warm_file() {
     [ "$(stat -c %s "$work/file" 2>/dev/null)" = "$1" ] || truncate -s "$1" "$work/file"
-    cat "$work/file" | cat >/dev/null
+    cat "$work/file" >/dev/null
 }
 
 # timed_transfer SIDE get|put CIPHER MIB: sets took_us, session_ticks, session_user_ticks, daemon_ticks, busy_ticks (of
