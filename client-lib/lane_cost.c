@@ -19,8 +19,8 @@
 #define AWAY_SHIFT_MOST 8u // four times as long each time, up to 16 GiB
 #define LOSSES_MOST     2u
 
-#define PAUSE_NS                                                                                   \
-    UINT64_C(250000000) // the program had nothing to do: that says nothing of its speed
+// From here on the program had nothing to do, which says nothing of its speed.
+#define PAUSE_NS UINT64_C(250000000)
 
 static void sample_add(struct lane_sample *sample, uint64_t n_bytes, const struct lane_time *from,
                        const struct lane_time *to)
