@@ -37,7 +37,6 @@ struct lane_choice {
     enum cryptod_lane lane; // SOFTWARE: none
     bool is_young;          // not bulk yet
     bool is_now;            // this call is for the lane
-    bool is_dear;           // see lane_cost.h
 };
 
 // The request lane has whole blocks only; CTR may be in the middle of one.
@@ -70,8 +69,6 @@ static struct lane_choice lane_choose(const struct cryptod_stream *stream, size_
     if (info->mode != ALGORITHM_CBC &&
         session_offers_lane(info->id, MESSAGE_LANE_KEYSTREAM, &least, &threshold)) {
         choice.lane = CRYPTOD_LANE_KEYSTREAM;
-        choice.is_dear =
-            session_offers_lane(info->id, MESSAGE_OFFER_KEYSTREAM_DEAR, &least, &threshold);
         fits = info->mode == ALGORITHM_CTR || packet_guess_bytes(&stream->guess) > 0;
     } else if (info->mode != ALGORITHM_CHACHA &&
                session_offers_lane(info->id, MESSAGE_LANE_REQUEST, &least, &threshold)) {
@@ -84,6 +81,13 @@ static struct lane_choice lane_choose(const struct cryptod_stream *stream, size_
     choice.is_young = stream->n_bulk < (uint64_t)threshold << stream->refusals;
     choice.is_now = !choice.is_young && fits && lane_cost_allows(&stream->cost);
     return choice;
+}
+
+static bool lane_is_dear(const struct cryptod_stream *stream)
+{
+    uint32_t least, threshold;
+
+    return session_offers_lane(stream->info->id, MESSAGE_OFFER_KEYSTREAM_DEAR, &least, &threshold);
 }
 
 static void lane_settle(struct session *session, struct cryptod_stream *stream)
@@ -248,11 +252,12 @@ int lane_crypt(struct cryptod_stream *stream, uint8_t *out, const uint8_t *in, s
     if (choice.lane != CRYPTOD_LANE_SOFTWARE) {
         if (call.n_software > LANE_LOOK_AGAIN)
             call.n_software = LANE_LOOK_AGAIN;
-        stream->cost.is_dear = choice.is_dear;
         is_timed = lane_cost_wants_clock(&stream->cost, choice.is_young, n_bytes);
     }
-    if (is_timed)
+    if (is_timed) {
+        stream->cost.is_dear = lane_is_dear(stream);
         began = lane_clock();
+    }
     int r = lane_run(choice.is_now ? choice.lane : CRYPTOD_LANE_SOFTWARE, stream, &call);
     if (r < 0)
         return r;

@@ -3,7 +3,7 @@
 // software takes in the same process on the same machine.
 //
 // Pure: it is told what was done and how long that took. It asks for the clock rarely: for the
-// larger calls of about one MiB in 16, never for small ones.
+// larger calls of about one MiB in 16 (of a dear lane, eight in 24), never for small ones.
 //
 //      START --lane open--> RIDE --1 or 16 MiB--> LANE --1 MiB timed, seems to lose--> SOFTWARE
 //                            ^                     | wins, or does not pay once         |
@@ -59,7 +59,7 @@ struct lane_cost {
     uint8_t phase;              // enum lane_phase
     uint8_t n_losses;           // in a row
     uint8_t n_left;             // times that the lane was left
-    bool is_dear;               // whether the lane is, as the daemon says
+    bool is_dear; // whether the lane is, as the daemon said before the last timed call
 };
 
 // Whether the lane may be used just now.
