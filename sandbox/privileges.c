@@ -8,13 +8,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/securebits.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <sched.h>
+#include <stdalign.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SECUREBITS                                                                                 \
@@ -48,33 +49,30 @@ int sandbox_harden_process(void)
     return 0;
 }
 
-// A directory that no longer exists is empty for good: nothing can be made in it, by anybody.
-static int vanished_directory_open(int *ret_fd)
+static int go_nowhere(void *unused)
 {
-    static const char *const parents[] = {"/run/cryptod", "/run", "/tmp", "/var/tmp"};
-    int r = -ENOENT;
+    (void)unused;
+    return chroot("/proc/self/fdinfo") < 0 || chdir("/") < 0 ? errno : 0;
+}
 
-    for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
-        char path[64];
-        int fd;
+// A directory of a process that has ended is empty for good: nothing can be made in it, by anybody
+// (Chromium, sandbox/linux/services/credentials.cc). The child shares root and working directory
+// with its maker and nothing else. Nothing is made on a disk, so nothing stays there if the process
+// is killed in the middle.
+static int root_vanish(void)
+{
+    alignas(16) char stack[64 * 1024]; // a copy of it is the child's
+    int status = 0;
+    pid_t pid = clone(go_nowhere, stack + sizeof(stack), CLONE_FS, NULL);
 
-        (void)snprintf(path, sizeof(path), "%s/cryptod-empty-XXXXXX", parents[i]);
-        if (!mkdtemp(path)) {
-            r = -errno;
-            continue;
-        }
-        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        r = fd < 0 ? -errno : 0;
-        if (rmdir(path) < 0 && r == 0) {
-            r = -errno;
-            close(fd);
-        }
-        if (r == 0) {
-            *ret_fd = fd;
-            return 0;
-        }
-    }
-    return r;
+    if (pid < 0)
+        return -errno;
+    while (waitpid(pid, &status, __WALL) < 0)
+        if (errno != EINTR)
+            return -errno;
+    if (!WIFEXITED(status))
+        return -ECHILD;
+    return -WEXITSTATUS(status);
 }
 
 // -ENOTEMPTY, or -EPERM if somebody but root could put something in later.
@@ -106,14 +104,12 @@ static int directory_check(int fd)
 
 static int root_change(const char *root)
 {
-    int fd = -1, r;
+    int fd, r;
 
-    if (strcmp(root, SANDBOX_ROOT_NOWHERE) == 0) {
-        r = vanished_directory_open(&fd);
-    } else {
-        fd = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        r = fd < 0 ? -errno : directory_check(fd);
-    }
+    if (strcmp(root, SANDBOX_ROOT_NOWHERE) == 0)
+        return root_vanish();
+    fd = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    r = fd < 0 ? -errno : directory_check(fd);
     if (r == 0 && (fchdir(fd) < 0 || chroot(".") < 0 || chdir("/") < 0))
         r = -errno;
     if (fd >= 0)

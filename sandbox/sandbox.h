@@ -27,8 +27,8 @@ enum sandbox_action {
 // every role.
 int sandbox_harden_process(void);
 
-// A root for sandbox_drop_privileges(): a directory that is made for it and removed at once, so
-// that nothing can ever be in it.
+// A root for sandbox_drop_privileges(): the directory in /proc of a process that has ended, so that
+// nothing can ever be in it. Needs /proc (-ENOENT).
 #define SANDBOX_ROOT_NOWHERE ""
 
 // Locks the process away: chroot to `root` (SANDBOX_ROOT_NOWHERE; or an empty directory, root's,

@@ -87,9 +87,7 @@ void confine_monitor(const struct confine_settings *settings, char *ret, size_t 
     // /etc: users and groups, whose files are replaced by name. The rest is what the C library,
     // OpenSSL and the engine's look at the kernel read.
     static const char *const read[] = {"/etc", "/proc", "/sys/devices/system/cpu", "/dev/urandom"};
-    static const char runtime[] = "/run/cryptod", temporary[] = "/tmp";
     struct places *places = calloc(1, sizeof(*places));
-    const char *empty; // where a role makes and removes the empty directory that becomes its root
     int limit;
 
     if (!places) {
@@ -100,10 +98,8 @@ void confine_monitor(const struct confine_settings *settings, char *ret, size_t 
     libraries_add(places);
     for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++)
         place_add(places, SANDBOX_USE_READ, read[i], strlen(read[i]));
-    empty = access(runtime, F_OK) == 0 ? runtime : temporary;
     place_add(places, SANDBOX_USE_RUN, "/proc/self/exe", strlen("/proc/self/exe"));
     place_add(places, SANDBOX_USE_WRITE, "/dev/null", strlen("/dev/null"));
-    place_add(places, SANDBOX_USE_KEEP, empty, strlen(empty));
     place_add(places, SANDBOX_USE_KEEP, settings->state_directory,
               strlen(settings->state_directory));
     directory_add(places, SANDBOX_USE_KEEP, settings->socket);
