@@ -8,6 +8,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
+#include <openssl/prov_ssl.h>
 #include <openssl/provider.h>
 
 #include "cryptod.h"
@@ -190,6 +191,47 @@ static void step_copy(struct pair *to, struct pair *from)
     }
 }
 
+// A context that is told of TLS takes records, in place, and pads them or takes padding and MAC
+// away. The MAC itself is a random one where the padding is wrong, so its presence alone is
+// compared.
+static void step_record(struct fuzz_input *in, struct pair *pair, unsigned name, uint8_t how)
+{
+    static const unsigned versions[] = {SSL3_VERSION,   TLS1_VERSION,  TLS1_1_VERSION,
+                                        TLS1_2_VERSION, DTLS1_VERSION, DTLS1_2_VERSION};
+    static const uint8_t key[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
+    static uint8_t records[SIDES][BYTES_MAX + 64];
+    unsigned version = versions[how % (sizeof(versions) / sizeof(versions[0]))];
+    size_t n_mac = fuzz_byte(in) % (EVP_MAX_MD_SIZE + 1);
+    const int n = fuzz_byte(in) * 2, encrypts = how >> 7;
+    const OSSL_PARAM set[] = {OSSL_PARAM_construct_uint(OSSL_CIPHER_PARAM_TLS_VERSION, &version),
+                              OSSL_PARAM_construct_size_t(OSSL_CIPHER_PARAM_TLS_MAC_SIZE, &n_mac),
+                              OSSL_PARAM_construct_end()};
+    int ok[SIDES], n_out[SIDES] = {0, 0};
+    bool has_mac[SIDES];
+
+    fuzz_take(in, records[0], (size_t)n);
+    memcpy(records[1], records[0], sizeof(records[0]));
+    for (unsigned side = 0; side < SIDES; side++) {
+        EVP_CIPHER_CTX *ctx = pair->ctx[side];
+        uint8_t *mac = NULL;
+        OSSL_PARAM get[] = {
+            OSSL_PARAM_construct_octet_ptr(OSSL_CIPHER_PARAM_TLS_MAC, (void **)&mac, n_mac),
+            OSSL_PARAM_construct_end()};
+
+        EVP_CIPHER_CTX_reset(ctx);
+        ok[side] = EVP_CipherInit_ex2(ctx, ciphers[side][name], key, key, encrypts, NULL) == 1 &&
+                   EVP_CIPHER_CTX_set_params(ctx, set) == 1 &&
+                   EVP_CipherUpdate(ctx, records[side], &n_out[side], records[side], n) == 1;
+        has_mac[side] = ok[side] && EVP_CIPHER_CTX_get_params(ctx, get) == 1 && mac != NULL;
+        EVP_CIPHER_CTX_reset(ctx);
+    }
+    fuzz_require(ok[0] == ok[1]);
+    fuzz_require(n_out[0] == n_out[1] || !ok[0]);
+    fuzz_require(memcmp(records[0], records[1], (size_t)n) == 0 || !ok[0]);
+    fuzz_require(has_mac[0] == has_mac[1]);
+    *pair = (struct pair){.ctx = {pair->ctx[0], pair->ctx[1]}};
+}
+
 static void step(struct fuzz_input *in, struct pair pairs[2], unsigned name)
 {
     uint8_t what = fuzz_byte(in), how = fuzz_byte(in);
@@ -215,6 +257,9 @@ static void step(struct fuzz_input *in, struct pair pairs[2], unsigned name)
         break;
     case 5:
         step_set(pair, how);
+        break;
+    case 6:
+        step_record(in, pair, name, how);
         break;
     default:
         step_update(in, pair, how);
