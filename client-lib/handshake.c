@@ -130,11 +130,12 @@ int handshake_run(const char *path, unsigned timeout_ms, struct handshake *ret)
     uint32_t n_slots = HANDSHAKE_SLOTS;
     int r;
 
-    // The daemon's limit may be that of slots, or the process's that of file sizes: then there is
-    // less memory for keystream, or none. A daemon that refuses closes the connection.
+    // The channel may be too large for the daemon's limits, or for the process's of file sizes:
+    // then there is less memory for keystream, or none. A daemon that refuses closes the
+    // connection.
     do {
         r = handshake_try(path, n_slots, until_ms, ret);
         n_slots /= 4;
-    } while ((r == -EUSERS || r == -EFBIG) && n_slots >= SHM_SLOTS_REQUEST);
-    return r;
+    } while ((r == -E2BIG || r == -EFBIG) && n_slots >= SHM_SLOTS_REQUEST);
+    return r == -E2BIG ? -EUSERS : r;
 }

@@ -94,6 +94,8 @@ int wire_reason_error(uint32_t reason)
         return -EUSERS;
     case MESSAGE_REASON_CONNECTS:
         return -EDQUOT;
+    case MESSAGE_REASON_SIZE:
+        return -E2BIG;
     case MESSAGE_REASON_ENGINE:
     case MESSAGE_REASON_SOFTWARE:
         return -EOPNOTSUPP;

@@ -95,6 +95,7 @@ enum message_reason {
     MESSAGE_REASON_INTERNAL,  // out of memory or descriptors
     MESSAGE_REASON_BUSY,      // another client's calibration is running
     MESSAGE_REASON_CONNECTS,  // too many connects, a second or at a time
+    MESSAGE_REASON_SIZE,      // over a limit, which a channel with fewer slots may keep
     MESSAGE_REASON_COUNT,
 };
 

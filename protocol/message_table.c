@@ -374,6 +374,8 @@ const char *message_reason_text(uint32_t reason)
         [MESSAGE_REASON_INTERNAL] = "out of memory or descriptors",
         [MESSAGE_REASON_BUSY] = "another calibration is running",
         [MESSAGE_REASON_CONNECTS] = "too many connects, a second or at a time",
+        [MESSAGE_REASON_SIZE] =
+            "the channel is too large for a limit of this user or of the daemon",
     };
 
     return reason < MESSAGE_REASON_COUNT ? text[reason] : "unknown reason";

@@ -55,6 +55,8 @@ static enum message_reason reason_of_channel_error(int r)
         return MESSAGE_REASON_BELL;
     case -EUSERS:
         return MESSAGE_REASON_LIMIT;
+    case -EFBIG:
+        return MESSAGE_REASON_SIZE;
     case -EEXIST:
         return MESSAGE_REASON_MALFORMED;
     default:
@@ -71,10 +73,9 @@ static int check_limits(struct control *control, const struct message_channel_ad
         return -EMFILE; // PACKET_FDS_LOST
     if (*find_link(control, add->channel))
         return -EEXIST;
-    if (control->n_channels >= config->channels_max ||
-        control->n_channels >= CONTROL_CHANNELS_MAX || add->n_slots > config->slots_per_channel)
+    if (control->n_channels >= config->channels_max || control->n_channels >= CONTROL_CHANNELS_MAX)
         return -EUSERS;
-    return 0;
+    return add->n_slots > config->slots_per_channel ? -EFBIG : 0;
 }
 
 static void expect_tending(struct control *control)

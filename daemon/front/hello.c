@@ -107,10 +107,10 @@ static uint32_t hello_check(struct client *client, const struct message_hello *h
         return MESSAGE_REASON_MALFORMED;
     if (hello->n_slots > front_slots_per_channel(front)) {
         client->over_limit = "slots_per_channel";
-        return MESSAGE_REASON_LIMIT;
+        return MESSAGE_REASON_SIZE;
     }
     if (client_charge(client, ACCOUNT_SHARED_MEMORY, shm_allocated_size(hello->n_slots)) < 0)
-        return MESSAGE_REASON_LIMIT;
+        return MESSAGE_REASON_SIZE;
     if (hello_check_bell(fds[1], client->peer.uid) < 0)
         return MESSAGE_REASON_BELL;
     if (shm_check(fds[0], hello->n_slots, hello->n_streams) < 0)

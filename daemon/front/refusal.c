@@ -20,9 +20,9 @@ int refusal_read(int fd, struct message *ret)
 
 void refusal_note(struct client *client, uint32_t reason)
 {
-    const char *limit = reason == MESSAGE_REASON_LIMIT || reason == MESSAGE_REASON_CONNECTS
-                            ? client->over_limit
-                            : NULL;
+    const bool is_limit = reason == MESSAGE_REASON_LIMIT || reason == MESSAGE_REASON_SIZE ||
+                          reason == MESSAGE_REASON_CONNECTS;
+    const char *limit = is_limit ? client->over_limit : NULL;
 
     client->front->refused_total++;
     complaint_write(&client->front->complaint,

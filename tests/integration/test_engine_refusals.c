@@ -62,7 +62,7 @@ Test(engine_refusals, keeps_its_limits)
     struct engine_client clients[9], refused;
 
     start();
-    cr_expect_eq(engine_client_open(&refused, &rig, 100, 8, 16), MESSAGE_REASON_LIMIT);
+    cr_expect_eq(engine_client_open(&refused, &rig, 100, 8, 16), MESSAGE_REASON_SIZE);
     for (uint32_t i = 0; i < 8; i++)
         cr_assert_eq(engine_client_open(&clients[i], &rig, i, 4, 16), MESSAGE_OK);
     cr_expect_eq(engine_client_open(&refused, &rig, 100, 4, 16), MESSAGE_REASON_LIMIT);

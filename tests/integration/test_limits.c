@@ -200,7 +200,7 @@ Test(limits, shared_memory)
 {
     start(CONF "limits.shared_memory_per_uid=1M\n", ALGORITHM_AES_256_CBC, in_a_group);
     run_other();
-    in_log("a limit of this user or of the daemon is reached (shared_memory_per_uid)");
+    in_log("too large for a limit of this user or of the daemon (shared_memory_per_uid)");
     cr_expect_geq(refused(CRYPTOD_LIMIT_SHARED_MEMORY), 1);
     raw_wait_channels(&fixture, 1);
     finish();

@@ -136,7 +136,7 @@ Test(front_refusal, shared_memory)
         open[i] = front_rig_open(&rig, NULL);
     int client = front_rig_connect(&rig);
     front_rig_hello(&rig, client, 5, NULL);
-    cr_expect_eq(expect_hello_refused(client, 5), MESSAGE_REASON_LIMIT);
+    cr_expect_eq(expect_hello_refused(client, 5), MESSAGE_REASON_SIZE);
     cr_expect_eq(account_count(rig.front.account, ACCOUNT_CHANNELS), 3);
     cr_expect_eq(account_count_refused(rig.front.account, ACCOUNT_SHARED_MEMORY), 1);
     close(open[0]);

@@ -75,7 +75,8 @@ Test(session, refusals_have_names)
         int error;
     } rows[] = {
         {MESSAGE_REASON_VERSION, -EPROTO},    {MESSAGE_REASON_ACCESS, -EACCES},
-        {MESSAGE_REASON_LIMIT, -EUSERS},      {MESSAGE_REASON_SOFTWARE, -EOPNOTSUPP},
+        {MESSAGE_REASON_LIMIT, -EUSERS},      {MESSAGE_REASON_SIZE, -EUSERS},
+        {MESSAGE_REASON_CONNECTS, -EDQUOT},   {MESSAGE_REASON_SOFTWARE, -EOPNOTSUPP},
         {MESSAGE_REASON_ENGINE, -EOPNOTSUPP}, {MESSAGE_REASON_MEMORY, -EBADMSG},
         {MESSAGE_REASON_INTERNAL, -ENOBUFS},  {MESSAGE_REASON_COUNT + 7, -EBADMSG},
     };
@@ -97,6 +98,22 @@ Test(session, refusals_have_names)
     memset(path, 'x', sizeof path - 1);
     path[sizeof path - 1] = '\0';
     cr_assert_eq(cryptod_open(path, 100), -ENAMETOOLONG);
+}
+
+// A smaller channel is asked for only if the size was the reason.
+Test(session, only_what_was_too_large_is_asked_for_again)
+{
+    struct fake_daemon fake;
+
+    fake_daemon_init(&fake, 5000);
+    fake_daemon_start(&fake);
+    fake.hello.reason = MESSAGE_REASON_LIMIT;
+    cr_assert_eq(cryptod_open(NULL, 5000), -EUSERS);
+    cr_assert_eq(atomic_load(&fake.hellos), 1);
+    fake.hello.reason = MESSAGE_REASON_SIZE;
+    cr_assert_eq(cryptod_open(NULL, 5000), -EUSERS);
+    cr_assert_eq(atomic_load(&fake.hellos), 1 + 3, "64, 16 and 4 slots");
+    fake_daemon_stop(&fake);
 }
 
 static void wrong_version(struct message *m)
