@@ -133,10 +133,10 @@ static void on_trial_end(void *user, enum algorithm_id algorithm, const char *dr
     tell_trial(algorithm, driver, MESSAGE_QUARANTINE_TRIAL_END);
 }
 
+static const struct offer_trials trials = {.begin = on_trial_begin, .end = on_trial_end};
+
 static int start(struct engine *engine)
 {
-    static const struct offer_trials trials = {.begin = on_trial_begin, .end = on_trial_end};
-
     struct message_role_config *config = &engine->config;
     const uint32_t n_workers = choose_workers(config->workers);
     int r;
@@ -191,7 +191,7 @@ static int serve(struct engine *engine)
 {
     int r;
 
-    offer_check_again(&engine->offer);
+    offer_check_again(&engine->offer, &trials);
     offer_decide(&engine->offer, engine->config.offload, engine->config.request_min);
     r = control_start(engine->control);
     if (r == 0)

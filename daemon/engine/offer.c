@@ -254,18 +254,23 @@ static void fail_backend(struct offer *offer, uint32_t b, int error)
     }
 }
 
-void offer_check_again(struct offer *offer)
+void offer_check_again(struct offer *offer, const struct offer_trials *trials)
 {
     for (uint32_t b = 0; b < offer->n_backends; b++) {
         const struct offer_row *row = NULL;
-        int r = 0;
+        int r;
 
         for (uint32_t a = 0; a < ALGORITHM_COUNT && !row; a++)
             if (offer->rows[a][b].probe.error == 0 && offer->rows[a][b].probe.is_tested)
                 row = &offer->rows[a][b];
-        if (row)
-            r = selftest_run_one(row->backend->ops, row->backend->instance, offer->reference.ops,
-                                 offer->reference.instance, row->info, row->probe.makes);
+        if (!row)
+            continue;
+        if (trials)
+            trials->begin(trials->user, row->info->id, row->probe.driver);
+        r = selftest_run_one(row->backend->ops, row->backend->instance, offer->reference.ops,
+                             offer->reference.instance, row->info, row->probe.makes);
+        if (trials)
+            trials->end(trials->user, row->info->id, row->probe.driver);
         if (r < 0)
             fail_backend(offer, b, r);
     }

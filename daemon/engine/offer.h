@@ -76,7 +76,7 @@ void offer_fini(struct offer *offer);
 
 // Once more, in the sandbox, one request through each backend that works; one that does not any
 // more serves nothing.
-void offer_check_again(struct offer *offer);
+void offer_check_again(struct offer *offer, const struct offer_trials *trials);
 
 // The order of the backend `fault` (fault_spec.h) has changed. 0 or -EINVAL: the old one stays.
 int offer_reorder(struct offer *offer, const char *fault);

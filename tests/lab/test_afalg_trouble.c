@@ -161,7 +161,7 @@ Test(afalg_trouble, makes_an_offer)
     offer_decide(&offer, CONFIG_OFFLOAD_AUTO, 0);
     cr_expect_eq(offer.rows[0][0].state, MESSAGE_STATE_DECLINED);
     cr_expect_str_eq(offer.rows[0][0].text, "being measured");
-    offer_check_again(&offer);
+    offer_check_again(&offer, NULL);
     cr_expect_eq(offer.afalg_error, 0);
     offer_fini(&offer);
 }

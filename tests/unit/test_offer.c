@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "role.h"
@@ -30,6 +31,48 @@ static bool is_chacha(uint32_t algorithm)
 static bool is_ctr(uint32_t algorithm)
 {
     return algorithm_get(algorithm)->mode == ALGORITHM_CTR;
+}
+
+// Whoever supervises is told of each driver before it is used, and once it has come back.
+struct told {
+    unsigned n_begun, n_ended;
+    char driver[64];
+};
+
+static void tell_begin(void *user, enum algorithm_id algorithm, const char *driver)
+{
+    struct told *told = user;
+
+    cr_assert_lt(algorithm, ALGORITHM_COUNT);
+    cr_assert_eq(told->n_begun, told->n_ended, "one at a time");
+    told->n_begun++;
+    (void)snprintf(told->driver, sizeof(told->driver), "%s", driver);
+}
+
+static void tell_end(void *user, enum algorithm_id algorithm, const char *driver)
+{
+    struct told *told = user;
+
+    cr_assert_lt(algorithm, ALGORITHM_COUNT);
+    cr_assert_str_eq(driver, told->driver);
+    told->n_ended++;
+    cr_assert_eq(told->n_begun, told->n_ended);
+}
+
+Test(offer, names_each_driver_before_it_is_tried)
+{
+    struct message_role_config config = {.backends = CONFIG_BACKEND_FAULT, .fault = "selftest"};
+    struct told told = {0};
+    const struct offer_trials trials = {.begin = tell_begin, .end = tell_end, .user = &told};
+
+    cr_assert_eq(offer_init(&offer, &config, 2, &trials), 0);
+    cr_expect_eq(told.n_ended, ALGORITHM_COUNT);
+    told = (struct told){0};
+    offer_check_again(&offer, &trials);
+    cr_expect_eq(told.n_ended, 1, "once for the backend");
+    cr_expect_str_eq(told.driver, "fault-on-order");
+    cr_expect_eq(offer.rows[0][0].probe.error, 0);
+    offer_fini(&offer);
 }
 
 Test(offer, offers_all_that_works_when_told_to)
