@@ -61,7 +61,7 @@ static int go_nowhere(void *unused)
 // is killed in the middle.
 static int root_vanish(void)
 {
-    alignas(16) char stack[64 * 1024]; // a copy of it is the child's
+    alignas(16) char stack[16 * 1024]; // a copy of it is the child's
     int status = 0;
     pid_t pid = clone(go_nowhere, stack + sizeof(stack), CLONE_FS, NULL);
 
