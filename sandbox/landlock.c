@@ -63,6 +63,8 @@ static uint64_t access_of_use(enum sandbox_use use)
     case SANDBOX_USE_KEEP:
         return FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE | FS_MAKE_REG |
                FS_MAKE_DIR | FS_MAKE_SOCK | FS_REMOVE_FILE | FS_REMOVE_DIR;
+    case SANDBOX_USE_CLEAR:
+        return FS_REMOVE_DIR;
     case SANDBOX_USE_READ:
         break;
     }

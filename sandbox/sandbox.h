@@ -42,6 +42,7 @@ enum sandbox_use {
     SANDBOX_USE_RUN,   // read, execute
     SANDBOX_USE_WRITE, // read and write what is there
     SANDBOX_USE_KEEP,  // a directory: read, write, make and remove
+    SANDBOX_USE_CLEAR, // a directory: remove empty directories, no more
 };
 
 struct sandbox_place {

@@ -52,6 +52,18 @@ static void directory_add(struct places *places, enum sandbox_use use, const cha
         place_add(places, use, file, (size_t)(slash - file));
 }
 
+// So that the socket's directory can be removed, its own directory.
+static void socket_directory_add(struct places *places, const char *socket)
+{
+    char *directory = strdup(socket);
+
+    if (!directory)
+        return;
+    *strrchr(directory, '/') = '\0'; // absolute, since the directory could be made
+    directory_add(places, SANDBOX_USE_CLEAR, directory);
+    free(directory);
+}
+
 // Where the program's libraries are, the loader among them: a role needs them when it is executed.
 static void libraries_add(struct places *places)
 {
@@ -103,6 +115,8 @@ void confine_monitor(const struct confine_settings *settings, char *ret, size_t 
     place_add(places, SANDBOX_USE_KEEP, settings->state_directory,
               strlen(settings->state_directory));
     directory_add(places, SANDBOX_USE_KEEP, settings->socket);
+    if (settings->directory_made)
+        socket_directory_add(places, settings->socket);
     limit = sandbox_limit_files(places->place, places->n);
     sandbox_describe_limit(limit, ret, n);
     free(places);

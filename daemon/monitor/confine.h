@@ -4,11 +4,13 @@
 #ifndef CRYPTOD_DAEMON_CONFINE_H
 #define CRYPTOD_DAEMON_CONFINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct confine_settings {
     const char *config_path;     // as given
     const char *socket;          // its directory is written to
+    bool directory_made;         // for the socket, and is removed at the end
     const char *state_directory; // written to
 };
 

@@ -72,6 +72,7 @@ static void monitor_confine(struct monitor *m)
 {
     const struct confine_settings settings = {.config_path = m->config_path,
                                               .socket = m->config.socket,
+                                              .directory_made = m->listener.made_dir,
                                               .state_directory = m->config.state_directory};
     struct message_status_note *note = &m->notes[0];
     char limit[96];

@@ -120,6 +120,7 @@ Test(landlock, a_role_reaches_no_process)
 struct folders {
     char top[64];
     char kept[96], read[96], other[96], file[128];
+    char clear[96], cleared[128], full[128];
 };
 
 static struct folders folders;
@@ -132,9 +133,14 @@ static void folders_make(void)
     snprintf(folders.read, sizeof(folders.read), "%s/read", folders.top);
     snprintf(folders.other, sizeof(folders.other), "%s/other", folders.top);
     snprintf(folders.file, sizeof(folders.file), "%s/file", folders.read);
+    snprintf(folders.clear, sizeof(folders.clear), "%s/clear", folders.top);
+    snprintf(folders.cleared, sizeof(folders.cleared), "%s/empty", folders.clear);
+    snprintf(folders.full, sizeof(folders.full), "%s/file", folders.clear);
     cr_assert(mkdir(folders.kept, 0700) == 0 && mkdir(folders.read, 0700) == 0 &&
-              mkdir(folders.other, 0700) == 0);
+              mkdir(folders.other, 0700) == 0 && mkdir(folders.clear, 0700) == 0 &&
+              mkdir(folders.cleared, 0700) == 0);
     cr_assert_eq(opens(folders.file, O_WRONLY | O_CREAT), 0);
+    cr_assert_eq(opens(folders.full, O_WRONLY | O_CREAT), 0);
 }
 
 static void folders_remove(void)
@@ -142,6 +148,9 @@ static void folders_remove(void)
     if (folders.top[0] == '\0')
         return;
     unlink(folders.file);
+    unlink(folders.full);
+    rmdir(folders.cleared);
+    rmdir(folders.clear);
     rmdir(folders.kept);
     rmdir(folders.read);
     rmdir(folders.other);
@@ -172,6 +181,7 @@ static int places_run(const void *argument)
         {folders.kept, SANDBOX_USE_KEEP},     {folders.read, SANDBOX_USE_READ},
         {"/dev/null", SANDBOX_USE_WRITE},     {"/no/such/place", SANDBOX_USE_KEEP},
         {"/etc/passwd/no", SANDBOX_USE_READ}, {"/etc/passwd", SANDBOX_USE_KEEP},
+        {folders.clear, SANDBOX_USE_CLEAR},
     };
     char path[128];
 
@@ -187,6 +197,11 @@ static int places_run(const void *argument)
     snprintf(path, sizeof(path), "%s/new", folders.read);
     CONFINED_STEP(opens(path, O_WRONLY | O_CREAT) == -EACCES);
     CONFINED_STEP(execl("/bin/true", "true", (char *)NULL) < 0 && errno == EACCES);
+    CONFINED_STEP(rmdir(folders.cleared) == 0);
+    CONFINED_STEP(mkdir(folders.cleared, 0700) < 0 && errno == EACCES);
+    CONFINED_STEP(unlink(folders.full) < 0 && errno == EACCES);
+    CONFINED_STEP(opens(folders.full, O_RDONLY) == -EACCES);
+    CONFINED_STEP(opens(folders.clear, O_RDONLY | O_DIRECTORY) == -EACCES);
     return kept_use();
 }
 
