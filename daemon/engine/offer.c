@@ -26,6 +26,18 @@ static void start_backend(struct offer *offer, const struct backend_ops *ops,
         log_warning("backend %s cannot start: %s", ops->name, strerror(-backend->error));
 }
 
+static void trial_begin(const struct offer_trials *trials, const struct offer_row *row)
+{
+    if (trials)
+        trials->begin(trials->user, row->info->id, row->probe.driver);
+}
+
+static void trial_end(const struct offer_trials *trials, const struct offer_row *row)
+{
+    if (trials)
+        trials->end(trials->user, row->info->id, row->probe.driver);
+}
+
 // A driver without room for a key is not there, and not a bad one.
 static void compare_row(struct offer *offer, struct offer_row *row,
                         const struct offer_trials *trials)
@@ -33,8 +45,7 @@ static void compare_row(struct offer *offer, struct offer_row *row,
     char text[SELFTEST_TEXT_MAX];
     int r;
 
-    if (trials)
-        trials->begin(trials->user, row->info->id, row->probe.driver);
+    trial_begin(trials, row);
     r = selftest_run(row->backend->ops, row->backend->instance, offer->reference.ops,
                      offer->reference.instance, row->info, row->probe.makes, text);
     if (r == 0)
@@ -109,8 +120,7 @@ static int make_rows(struct offer *offer, const char *quarantined,
             row->backend = &offer->backends[b];
             measure_table_clear(&row->table);
             probe_row(offer, row, quarantined, trials);
-            if (trials)
-                trials->end(trials->user, row->info->id, row->probe.driver);
+            trial_end(trials, row);
             r = give_room(offer, row, b);
         }
     }
@@ -265,12 +275,10 @@ void offer_check_again(struct offer *offer, const struct offer_trials *trials)
                 row = &offer->rows[a][b];
         if (!row)
             continue;
-        if (trials)
-            trials->begin(trials->user, row->info->id, row->probe.driver);
+        trial_begin(trials, row);
         r = selftest_run_one(row->backend->ops, row->backend->instance, offer->reference.ops,
                              offer->reference.instance, row->info, row->probe.makes);
-        if (trials)
-            trials->end(trials->user, row->info->id, row->probe.driver);
+        trial_end(trials, row);
         if (r < 0)
             fail_backend(offer, b, r);
     }
