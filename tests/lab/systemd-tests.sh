@@ -24,7 +24,8 @@ privileges() {
         pid=$(role_pid "$role")
         [ "$(line "$pid" CapEff)$(line "$pid" CapBnd)" = 00000000000000000000000000000000 ] || echo "$role: $(line "$pid" CapEff)"
         [ "$(line "$pid" Seccomp)" = 2 ] || echo "$role: no filter"
-        [ -z "$(ls -A "/proc/$pid/root" 2>/dev/null)" ] || echo "$role: sees files"
+        [[ $(readlink "/proc/$pid/root") = /proc/[0-9]*/fdinfo ]] || echo "$role: root is $(readlink "/proc/$pid/root")"
+        [ -z "$(ls -A "/proc/$pid/root/" 2>/dev/null)" ] || echo "$role: sees files"
     done
     [ "$(line "$(role_pid engine)" VmLck | tr -dc 0-9)" -gt 0 ] || echo "the engine's memory is not locked"
     cryptoctl status --json | jq -r '.sandbox.engine' | grep -q 'no capabilities, memory locked' ||
